@@ -1,0 +1,14 @@
+"""goodput-replay: from a failure log to the training goodput that each resilience policy keeps.
+
+The floors, top to bottom; a floor imports only from floors below it:
+
+    cli                                        thin
+    ingest | timelines | replay | report       the four stages; they meet in files, never by import
+    synth                                      failures from rates
+    lake                                       Parquet, manifest, catalog, SQL
+    config                                     a scenario
+    schema                                     columns, units, meanings
+    errors | units | resources
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Stage 1: raw logs and public traces -> `events`, `rejects` and `files`."""

@@ -1,0 +1,209 @@
+"""Stage 1: log files -> the tables `events`, `rejects` and `files`, one set for each file's content.
+
+In: a source's name and files (folders, globs, `-`; .gz, .xz and .zst by their first bytes), or a scenario's
+[trace]. Out: Parquet with exactly the columns of schema.py.
+Easy to get wrong: a file is known by the hash of its uncompressed content, so a renamed or recompressed copy
+is not read twice; every row read is accepted or rejected, and that is asserted; `event_id` is a hash of what
+a row says and of its ordinal among equal rows of the file, so a row sent again in another file has the same
+id while two equal rows of one file stay two. Only `files.ingested_at` knows the clock.
+The caller holds the lake's lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from pipeline.errors import CheckFailedError, InputError, NoDataError
+from pipeline.ingest import sources
+from pipeline.ingest.fetch import fetch
+from pipeline.ingest.files import Found, find, read_bytes
+from pipeline.ingest.parsing import Options, Parsed
+from pipeline.lake import stages
+from pipeline.lake.store import Lake, Record, now, sha256_of
+from pipeline.schema import KINDS, SCOPES, SEVERITIES, TABLES, arrow_schema
+from pipeline.synth import run as synth
+
+if TYPE_CHECKING:
+    from pipeline.config import Scenario
+
+STAGE = "ingest"
+_IDENTITY = ("t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason")
+_ID_BYTES = 16
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of one file."""
+
+    file: str
+    rows_read: int
+    rows_accepted: int
+    rows_rejected: int
+    skipped: bool
+    record: Record
+
+
+def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]:
+    """Return the records whose `events` a scenario reads, and whether anything ran.
+
+    Raise NoDataError when no row of the log was accepted.
+    """
+    trace = scenario.trace
+    if trace.preset is not None:
+        record, ran = synth.stage(lake, scenario, log)
+        return [record], ran
+    name = trace.source or ""
+    options = Options(tz=trace.tz)
+    if trace.path is None:
+        paths = _public_files(lake, name, scenario, log)
+    else:
+        # A glob stays a glob: the folder of the scenario goes in front of it.
+        paths = [str(scenario.path.parent / trace.path)]
+    done = ingest(lake, name, paths, options, log)
+    if not sum(item.rows_accepted for item in done):
+        hint = f'`goodput sql "select reason, count(*) from rejects group by 1"`; is {name!r} its format?'
+        found = f"no row accepted of {sum(item.rows_read for item in done)} read"
+        raise NoDataError(f"{scenario.path.name} [trace]", found, "a log with at least one event", hint)
+    return [item.record for item in done], not all(item.skipped for item in done)
+
+
+def ingest(
+    lake: Lake, source: str, paths: Iterable[str], options: Options, log: Log, *, strict: bool = False
+) -> list[Ingested]:
+    """Ingest files, folders, globs or `-`; with `strict`, raise CheckFailedError when a row was rejected."""
+    module = sources.load(source)  # an unknown source is told before an absent file
+    done = [_ingested(*_ingest_found(lake, source, module, found, options, log)) for found in find(paths)]
+    rejected = [item for item in done if item.rows_rejected]
+    if strict and rejected:
+        count = sum(item.rows_rejected for item in rejected)
+        where = ", ".join(item.file for item in rejected[:3]) + (", ..." if len(rejected) > 3 else "")
+        raise CheckFailedError(where, f"{count} rows rejected", "none (--strict)", "see the table `rejects`")
+    return done
+
+
+def ingest_file(lake: Lake, source: str, path: Path, options: Options, log: Log) -> tuple[Record, bool]:
+    """Ingest one file; return its record and whether it was read (False: already ingested)."""
+    return _ingest_found(lake, source, sources.load(source), Found(path.name, path), options, log)
+
+
+def _ingest_found(
+    lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
+) -> tuple[Record, bool]:
+    data = read_bytes(found)
+    sha256 = hashlib.sha256(data).hexdigest()
+    changed = options.plain()
+    suffix = f"-{stages.input_hash(changed)[:8]}" if changed else ""
+
+    def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
+        parsed = module.read(data, found.name, options)
+        _check(source, parsed)
+        counts = {
+            "rows_read": parsed.rows_read,
+            "rows_accepted": parsed.events.height,
+            "rows_rejected": parsed.rejects.height,
+        }
+        row = {
+            "file": found.name,
+            "sha256": sha256,
+            "source": source,
+            "source_version": module.VERSION,
+            **counts,
+            "ingested_at": now().replace(tzinfo=None),
+        }
+        whence = {"source": source, "file": found.name}
+        tables = {
+            "events": identified(parsed.events, options.cluster, source, found.name),
+            "rejects": parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()}),
+            "files": pl.DataFrame([row], schema_overrides={"ingested_at": pl.Datetime("us")}),
+        }
+        log(f"{found.name}: {counts['rows_read']} rows read, {counts['rows_rejected']} rejected")
+        files = stages.write_tables(folder, {name: _stored(name, table) for name, table in tables.items()})
+        day_0 = getattr(module, "DAY_0", None)
+        about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage")}
+        return files, {**whence, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
+
+    return stages.run(
+        lake,
+        STAGE,
+        f"{source}/{sha256[:16]}{suffix}",
+        inputs={"sha256": sha256, "source": source, "version": module.VERSION, "options": changed},
+        code=stages.code_version(
+            "ingest/run.py",
+            "ingest/parsing.py",
+            f"ingest/sources/{sources.module_file(source).name}",
+            "schema.py",
+            "units.py",
+        ),
+        build=build,
+        log=log,
+    )
+
+
+def identified(events: pl.DataFrame, cluster: str, source: str, file: str) -> pl.DataFrame:
+    """Add `event_id`, `cluster`, `source` and `file` to a source's events."""
+    # Each part is written with its length in front, so that no two rows spell the same key by accident.
+    parts = [
+        pl.col(name).cast(pl.Int64) if name in {"t_start", "t_end"} else pl.col(name) for name in _IDENTITY
+    ]
+    texts = [part.cast(pl.String) for part in parts]
+    spelt = [pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-") for text in texts]
+    frame = events.with_columns(pl.concat_str(spelt, separator=",").alias("key"))
+    frame = frame.with_columns(pl.int_range(pl.len()).over("key").alias("ordinal"))
+    prefix = json.dumps([cluster, source])
+    keys = frame.select(pl.concat_str(pl.lit(prefix), "key", pl.lit("#"), "ordinal")).to_series()
+    ids = [hashlib.blake2b(key.encode(), digest_size=_ID_BYTES).hexdigest() for key in keys]
+    return frame.drop("key", "ordinal").with_columns(
+        pl.Series("event_id", ids, dtype=pl.String),
+        cluster=pl.lit(cluster),
+        source=pl.lit(source),
+        file=pl.lit(file),
+    )
+
+
+def _check(source: str, parsed: Parsed) -> None:
+    """Assert what every source owes: each row once, and only the words of the schema."""
+    events, rejects = parsed.events, parsed.rejects
+    told = f"source {source!r}"
+    read = events.height + rejects.height
+    assert parsed.rows_read == read, f"{told}: {parsed.rows_read} rows read, {read} accounted for"
+    rows = pl.concat([events["row"], rejects["row"]])
+    assert rows.n_unique() == read, f"{told}: a row is both accepted and rejected, or twice"
+    for name, words in (("kind", KINDS), ("severity", SEVERITIES), ("scope", SCOPES)):
+        assert events[name].is_in(words).all(), f"{told}: {name} outside {words}"
+    assert events["t_start"].null_count() == 0, f"{told}: an event without an instant"
+    assert (events["t_end"] >= events["t_start"]).all(), f"{told}: an event that ends before it starts"
+
+
+def _stored(name: str, table: pl.DataFrame) -> Any:
+    """Return a frame as the Arrow table of the schema, in one piece so that equal rows give equal bytes."""
+    columns = [column.name for column in TABLES[name]]
+    return table.select(columns).rechunk().to_arrow().cast(arrow_schema(name)).combine_chunks()
+
+
+def _ingested(record: Record, ran: bool) -> Ingested:
+    facts = record.facts
+    counts = (facts["rows_read"], facts["rows_accepted"], facts["rows_rejected"])
+    return Ingested(facts["file"], *counts, skipped=not ran, record=record)
+
+
+def _public_files(lake: Lake, source: str, scenario: Scenario, log: Log) -> list[str]:
+    public = sources.load(source).PUBLIC
+    if not public:
+        found = f"missing, and {source!r} has no public file"
+        raise InputError(
+            f"{scenario.path.name} [trace] path", found, "the log, relative to the scenario file"
+        )
+    paths = {name: lake.path("raw", source, name) for name in public}
+    if any(not path.is_file() or sha256_of(path) != public[name].sha256 for name, path in paths.items()):
+        fetch(lake, source, log=log)
+    return [str(path) for path in paths.values()]

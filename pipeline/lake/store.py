@@ -1,0 +1,211 @@
+"""The one module that writes: temporary name, fsync, rename; and the manifest of what is current.
+
+A reader sees the old file or the new one, never half of one, whenever the writer is killed. Data
+files are immutable (each run writes new names); `manifest.json` says which are current, and is
+itself replaced by rename, so a stage becomes visible as a whole or not at all.
+
+    root/raw/<source>/<file>            fetched public traces
+    root/<stage>/<scope>/<hash>/*.parquet   tables of one run of a stage
+    root/runs/<run_id>.parquet          one row per run of a stage
+    root/goodput.duckdb                 views and macros for people
+    root/reports/<scenario>/index.html  the page
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import InputError
+from pipeline.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST = "manifest.json"
+CATALOG = "goodput.duckdb"
+_FORMAT = 1
+_CHUNK_BYTES = 1 << 20
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; when the block ends well, it is synced and renamed to `path`.
+
+    When the block raises, the temporary file is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+        _sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace `path` by these bytes."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_table(path: Path, table: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
+    """Replace `path` by a Parquet file of this Arrow table (zstd, with key-value metadata)."""
+    import pyarrow.parquet as pq
+
+    if metadata:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Replace `path` by a copy of `source`."""
+    with replacing(path) as temporary:
+        shutil.copyfile(source, temporary)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One current table of a stage: its file (relative to the root), hash and number of rows."""
+
+    path: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """The last good run of a stage for a scope (a scenario, or one ingested file)."""
+
+    stage: str
+    scope: str
+    input_hash: str
+    code_version: str
+    run_id: str
+    ended_at: str
+    outputs: dict[str, Output]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Lake:
+    """The home of built data: paths, the manifest, and the lock that lets one run write at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, *parts: str) -> Path:
+        """Return a path under the root."""
+        return self.root.joinpath(*parts)
+
+    @property
+    def catalog_path(self) -> Path:
+        """The DuckDB file of views and macros."""
+        return self.root / CATALOG
+
+    @contextlib.contextmanager
+    def lock(self, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
+        """Hold the root's write lock; wait for another run, after telling the user through `on_wait`."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            stream = (self.root / ".lock").open("w")
+        except OSError as error:
+            hint = "choose another folder with --root"
+            raise InputError(str(self.root), f"cannot be written ({error.strerror})", hint=hint) from error
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if on_wait:
+                    on_wait()
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+
+    def records(self) -> dict[str, Record]:
+        """Return the current record of every stage and scope, by `stage/scope`."""
+        path = self.root / MANIFEST
+        if not path.is_file():
+            return {}
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["format"] != _FORMAT:
+                raise InputError(str(path), f"format {document['format']!r}", f"format {_FORMAT}", _REBUILD)
+            return {
+                key: Record(**{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}})
+                for key, row in document["records"].items()
+            }
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
+
+    def record(self, stage: str, scope: str) -> Record | None:
+        """Return the current record of a stage for a scope, if its files are all there."""
+        found = self.records().get(f"{stage}/{scope}")
+        if found and all((self.root / output.path).is_file() for output in found.outputs.values()):
+            return found
+        return None
+
+    def publish(self, record: Record) -> None:
+        """Make a record current."""
+        records = self.records()
+        records[f"{record.stage}/{record.scope}"] = record
+        rows = {key: _plain(row) for key, row in sorted(records.items())}
+        text = json.dumps({"format": _FORMAT, "records": rows}, indent=1, sort_keys=True)
+        write_bytes(self.root / MANIFEST, text.encode())
+
+    def table(self, record: Record, name: str) -> Path:
+        """Return the file of one of a record's tables."""
+        return self.root / record.outputs[name].path
+
+    def write_run(self, row: Mapping[str, Any]) -> None:
+        """Write one row of `runs`."""
+        import pyarrow as pa
+
+        table = pa.Table.from_pylist([dict(row)], schema=arrow_schema("runs"))
+        write_table(self.root / "runs" / f"{row['run_id']}.parquet", table)
+
+
+_REBUILD = "remove the folder and run again; raw logs are not in it unless they were fetched"
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    plain = dict(vars(record))
+    plain["outputs"] = {name: dict(vars(output)) for name, output in record.outputs.items()}
+    return plain
+
+
+def now() -> datetime:
+    """Return the current instant, UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,30 @@
+"""Where the shipped queries, scenarios and samples are: the wheel's own copy, else the checkout's.
+
+The wheel carries `queries/`, `data/scenarios/` and `data/samples/` under `pipeline/_share`, so the
+command runs outside a checkout.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = {"queries": "queries", "scenarios": "data/scenarios", "samples": "data/samples"}
+
+
+def folder(name: str) -> Path:
+    """Return the folder of shipped `queries`, `scenarios` or `samples`.
+
+    Raise FileNotFoundError when neither the wheel's nor the checkout's copy exists.
+    """
+    for candidate in (_PACKAGE / "_share" / name, _PACKAGE.parent / _CHECKOUT[name]):
+        if candidate.is_dir():
+            return candidate
+    message = f"the shipped folder {name!r} is missing from this installation"
+    raise FileNotFoundError(message)
+
+
+def checkout() -> Path | None:
+    """Return the root of the checkout the package runs from, or None for an installed wheel."""
+    root = _PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "queries").is_dir() else None

@@ -1,0 +1,236 @@
+"""The columns of every stored table: name, type, unit in the name, meaning.
+
+One definition serves the Arrow schemas that files are written with, the comments in the catalog
+and the documentation. Instants are UTC microseconds; intervals are `[t_start, t_end)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT, INT, FLOAT, TIME, BOOL = "text", "int", "float", "time", "bool"
+
+SEVERITIES = ("down", "degraded", "app", "info")
+SCOPES = ("gpu", "node", "domain")
+KINDS = ("onset", "clear", "interval")
+COMPONENTS = (
+    "gpu",
+    "hbm",
+    "nvlink",
+    "nic",
+    "cable",
+    "host",
+    "power",
+    "cooling",
+    "storage",
+    "software",
+    "planned",
+    "unknown",
+)
+END_ORIGINS = ("logged", "assumed", "window")
+
+# The ledger's buckets in the order people read them (model.md section 7). `gain` is subtracted.
+BUCKETS = (
+    "productive",
+    "failed",
+    "stranded",
+    "paused",
+    "rework",
+    "detect",
+    "restart",
+    "reconfigure",
+    "checkpoint",
+    "overhead",
+    "spare_idle",
+    "static",
+    "gain",
+)
+BUCKET_MEANING = {
+    "productive": "work kept, in GPU-hours of a healthy job",
+    "failed": "the GPU itself is unavailable",
+    "stranded": "healthy while the job runs, but without work: dropped replicas, rounding, fragments",
+    "paused": "healthy while the job waits for capacity",
+    "rework": "productive once, lost to a rollback",
+    "detect": "healthy while a fault is being noticed",
+    "restart": "healthy while the job starts again",
+    "reconfigure": "healthy during a planned change of configuration",
+    "checkpoint": "healthy while the job is blocked by a save",
+    "overhead": "resharding between unequal replicas",
+    "spare_idle": "healthy GPUs of full groups beyond what the job needs",
+    "static": "healthy, can never be used with this TP and domain size",
+    "gain": "subtracted: work beyond the number of GPUs that did it (boosted clocks)",
+}
+STATES = ("running", "saving", "starting", "reconfiguring", "paused")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name (unit as suffix), type and meaning."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(*row) for row in rows)
+
+
+_SCENARIO = ("scenario", TEXT, "name of the scenario, the stem of its TOML file")
+_SEED = ("placement_seed", INT, "seed of the placement of nodes onto domains")
+_DOMAIN = ("domain_id", INT, "scale-up domain, 0 .. domains - 1")
+_FIRST = ("gpu_first", INT, "first GPU of the range, 0 .. domain_size - 1")
+_LAST = ("gpu_last", INT, "last GPU of the range, inclusive")
+_START = ("t_start", TIME, "start of the interval, UTC, inclusive")
+_END = ("t_end", TIME, "end of the interval, UTC, exclusive")
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "events": _columns(
+        ("event_id", TEXT, "hash of the content; a row that was sent again has the same id"),
+        ("cluster", TEXT, "name of the cluster the log belongs to"),
+        ("source", TEXT, "log format, a name from `goodput sources`"),
+        ("t_start", TIME, "instant of the event, UTC; start for kind interval"),
+        ("t_end", TIME, "end, UTC, for kind interval; null: still open, or not of that kind"),
+        ("kind", TEXT, "onset, clear or interval"),
+        ("node", TEXT, "server; null when the fault is of a domain"),
+        ("gpu", INT, "GPU index within the node; null: the whole node"),
+        ("domain", TEXT, "scale-up domain as the log names it; null when it does not"),
+        ("severity", TEXT, "down, degraded, app or info, as the source says"),
+        ("scope", TEXT, "gpu, node or domain: what the fault takes out"),
+        ("component", TEXT, "what failed, one of the fixed list of components"),
+        ("code", TEXT, "the fault's identity in the log; an onset and its clear carry the same code"),
+        ("reason", TEXT, "the log's own words"),
+        ("file", TEXT, "name of the file the row stands in"),
+        ("row", INT, "place of the row in its file, from 1"),
+    ),
+    "rejects": _columns(
+        ("source", TEXT, "log format the file was read as"),
+        ("file", TEXT, "name of the file the row stands in"),
+        ("row", INT, "place of the row in its file, from 1"),
+        ("reason", TEXT, "why the row was refused"),
+        ("text", TEXT, "the row as it stood, cut at 500 characters"),
+    ),
+    "files": _columns(
+        ("file", TEXT, "name of the ingested file"),
+        ("sha256", TEXT, "hash of its bytes"),
+        ("source", TEXT, "log format it was read as"),
+        ("source_version", TEXT, "version of the reader"),
+        ("rows_read", INT, "rows found in the file"),
+        ("rows_accepted", INT, "rows that became events"),
+        ("rows_rejected", INT, "rows refused, each in `rejects` with its reason"),
+        ("ingested_at", TIME, "when the file was read, UTC"),
+    ),
+    "outages": _columns(
+        ("outage_id", TEXT, "the onset's event_id"),
+        _SCENARIO,
+        ("node", TEXT, "server; null when the fault is of a domain"),
+        ("gpu", INT, "GPU index within the node; null: the whole node"),
+        ("domain_id", INT, "null: outages are of nodes; gpu_downtime has the domain for each placement"),
+        _START,
+        _END,
+        ("duration_s", FLOAT, "length in seconds, within the window"),
+        ("component", TEXT, "what failed"),
+        ("severity", TEXT, "down, degraded, app or info after the scenario's choice"),
+        ("reason", TEXT, "the log's own words"),
+        ("is_censored", BOOL, "still open at the window's end, or begun before its start"),
+        ("end_origin", TEXT, "logged, assumed, or window (open at the window's end)"),
+        ("events", INT, "accepted rows that were folded into this outage"),
+    ),
+    "gpu_downtime": _columns(_SCENARIO, _SEED, _DOMAIN, _FIRST, _LAST, _START, _END),
+    "onsets": _columns(
+        _SCENARIO,
+        _SEED,
+        ("t", TIME, "instant at which GPUs that were up went down, UTC"),
+        _DOMAIN,
+        _FIRST,
+        _LAST,
+        ("severity", TEXT, "down, or app for a fault that takes no GPU away"),
+        ("outage_id", TEXT, "the outage that began"),
+    ),
+    "domain_timeline": _columns(
+        _SCENARIO, _SEED, _DOMAIN, _START, _END, ("failed_gpus", INT, "GPUs down in the domain")
+    ),
+    "cluster_timeline": _columns(
+        _SCENARIO,
+        _SEED,
+        _START,
+        _END,
+        ("failed_gpus", INT, "GPUs down in the pool"),
+        ("dirty_domains", INT, "domains with at least one GPU down"),
+    ),
+    "domain_tail": _columns(
+        _SCENARIO,
+        _SEED,
+        _START,
+        _END,
+        ("k", INT, "number of failed GPUs"),
+        ("domains_with_at_least_k", INT, "domains with k or more GPUs down"),
+    ),
+    "placements": _columns(
+        _SCENARIO,
+        _SEED,
+        ("node", TEXT, "server"),
+        ("domain_id", INT, "domain it lies in; null: unplaced, outside the pool"),
+        ("node_gpu_first", INT, "first of the node's own GPUs that lies in the domain"),
+        ("gpu_first", INT, "where that GPU stands in the domain"),
+        ("gpus", INT, "number of GPUs of the node in this domain"),
+    ),
+    "outcomes": _columns(
+        _SCENARIO,
+        ("policy", TEXT, "name of the policy in the scenario"),
+        ("response", TEXT, "what a replica with failures does"),
+        ("batch", TEXT, "batch rule: elastic, pause or stretch"),
+        ("spare_domains", INT, "domains held back for the policy"),
+        _SEED,
+        ("replication", INT, "replication of a sweep; 0 for a single replay"),
+        ("dp", INT, "data-parallel replicas the job has when healthy"),
+        ("checkpoint_interval_s", FLOAT, "running time between saves, seconds"),
+        ("goodput_frac", FLOAT, "productive over total, of the whole pool"),
+        ("ettr_frac", FLOAT, "share of wall time in which work that was kept was done"),
+        ("interruptions", INT, "stops from running or saving"),
+        ("planned_stops", INT, "planned changes of configuration"),
+        ("total_gpu_h", FLOAT, "GPU-hours of the pool over the window"),
+        *((f"{bucket}_gpu_h", FLOAT, BUCKET_MEANING[bucket] + ", GPU-hours") for bucket in BUCKETS),
+        ("energy_kwh", FLOAT, "energy of the pool over the window, from assumed power fractions"),
+    ),
+    "outcome_timeline": _columns(
+        _SCENARIO,
+        ("policy", TEXT, "name of the policy in the scenario"),
+        _SEED,
+        _START,
+        _END,
+        ("state", TEXT, "running, saving, starting, reconfiguring or paused"),
+        ("relative_throughput_frac", FLOAT, "throughput over that of the healthy job; 0 unless running"),
+        ("replicas", INT, "replicas in use"),
+        ("failed_gpus", INT, "GPUs down in the pool"),
+    ),
+    "runs": _columns(
+        ("run_id", TEXT, "one run of one stage"),
+        ("stage", TEXT, "ingest, timelines, replay, catalog or report"),
+        ("scenario", TEXT, "name of the scenario; empty for ingest by hand"),
+        ("started_at", TIME, "UTC"),
+        ("ended_at", TIME, "UTC"),
+        ("code_version", TEXT, "hash of the stage's code, comments left out"),
+        ("input_hash", TEXT, "hash of all the stage read"),
+        ("seed", TEXT, "seeds of the run"),
+        ("status", TEXT, "done or failed"),
+    ),
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Return the Arrow schema of a stored table."""
+    import pyarrow as pa
+
+    types = {
+        TEXT: pa.string(),
+        INT: pa.int64(),
+        FLOAT: pa.float64(),
+        TIME: pa.timestamp("us"),
+        BOOL: pa.bool_(),
+    }
+    return pa.schema([pa.field(column.name, types[column.type]) for column in TABLES[table]])

@@ -1,0 +1,1 @@
+"""Failures from published rates, as events, when there is no log."""

@@ -1,0 +1,259 @@
+"""Stage 2: events -> timelines, in SQL.
+
+In: the `events` tables of stage 1. Out: outages, placements, gpu_downtime, onsets, domain_timeline,
+cluster_timeline, domain_tail, for every placement seed, and the downtime of the report's
+what-ifs (repairs twice as fast; each component left out). The rules in `queries/checks` hold, or
+the stage fails and the last good tables stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline import units
+from pipeline.config import Scenario, instant
+from pipeline.errors import CheckFailedError, InputError, NoDataError
+from pipeline.lake import sql, stages
+from pipeline.lake.store import Lake, Record
+from pipeline.schema import TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+STAGE = "timelines"
+STORED = (
+    "outages",
+    "placements",
+    "gpu_downtime",
+    "onsets",
+    "domain_timeline",
+    "cluster_timeline",
+    "domain_tail",
+)
+HALF_REPAIR = "half_repair"
+WITHOUT = "without_"
+_WHAT_IF_COMPONENTS = 12
+_CODE = ("timelines", "lake/sql.py", "schema.py", "units.py")
+
+
+@dataclass(frozen=True)
+class Window:
+    """The window of a scenario: `[start, end)`, UTC."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def us(self) -> int:
+        """Length in microseconds."""
+        return units.to_us(self.end) - units.to_us(self.start)
+
+
+def window_of(scenario: Scenario, day_0: str | None) -> Window:
+    """Return the scenario's window; `day_0` is the instant of day 0 of the trace, if it has one."""
+    trace, where = scenario.trace, f"{scenario.path.name} [trace]"
+    if trace.window is not None:
+        start, end = (instant(f"{where} window", text) for text in trace.window)
+        return Window(start, end)
+    if day_0 is None:
+        raise InputError(
+            f"{where} window_d",
+            f"days, but {trace.source!r} has no day 0",
+            "window = [from, to] as instants, e.g. 2024-03-30T00:00Z",
+        )
+    origin = datetime.fromisoformat(day_0)
+    first, last = trace.window_d if trace.window_d is not None else (0.0, trace.days or 0.0)
+    return Window(*(origin + timedelta(microseconds=round(units.exact(d) * units.US_PER_D)) for d in (first, last)))
+
+
+def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.Log) -> tuple[Record, bool]:
+    """Build the timelines of a scenario from the records of its events, when anything has changed."""
+    queries = sql.load("1_events", "2_timelines", "checks")
+    day_0 = next((record.facts["day_0"] for record in events if record.facts.get("day_0")), None)
+    inputs = {
+        "events": [stages.content(record, "events") for record in events],
+        "day_0": day_0,
+        "scenario": scenario.name,
+        "values": scenario.fingerprint("trace", "cluster"),
+        "queries": stages.sql_version(query.path for query in queries.values()),
+    }
+
+    def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
+        files = [str(lake.table(record, "events")) for record in events]
+        with sql.connect() as con:
+            tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries)
+            return stages.write_tables(folder, tables), facts
+
+    return stages.run(
+        lake,
+        STAGE,
+        scenario.name,
+        inputs=inputs,
+        code=stages.code_version(*_CODE),
+        build=build,
+        log=log,
+        scenario=scenario.name,
+        seed=" ".join(map(str, scenario.cluster.placement_seeds)),
+    )
+
+
+def _tables(
+    con: duckdb.DuckDBPyConnection,
+    scenario: Scenario,
+    files: list[str],
+    window: Window,
+    queries: dict[str, sql.Query],
+) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+    con.execute("create temp view ingested_events as from read_parquet(" + _listing(files) + ")")
+    sql.build(con, [queries["events"]], {})
+    _check_window(con, scenario, window)
+    con.register("severity_choices", _severity_choices(scenario))
+    con.register("placements", _placements(con, scenario).to_arrow())
+    parameters = {
+        "scenario": scenario.name,
+        "window_start": window.start.replace(tzinfo=None),
+        "window_end": window.end.replace(tzinfo=None),
+        "window_us": window.us,
+        "domain_size": scenario.cluster.domain_size,
+        "repair_scale_frac": 1.0,
+        "without_component": "",
+    }
+    chain = sql.ordered(
+        {name: query for name, query in queries.items() if query.folder == "2_timelines"},
+        given=("events", "severity_choices", "placements"),
+    )
+    sql.build(con, chain, parameters)
+    _check(con, queries, parameters)
+    tables = {name: _stored(con, name) for name in STORED}
+    tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
+    tables |= _what_ifs(con, chain, parameters)
+    facts = {
+        "window_start": window.start.isoformat(),
+        "window_end": window.end.isoformat(),
+        "window_us": window.us,
+        **_counts(con),
+    }
+    return tables, facts
+
+
+def _listing(files: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
+
+
+def _stored(con: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
+    names = ", ".join(column.name for column in TABLES[name])
+    return con.sql(f"select {names} from {name}").to_arrow_table().cast(arrow_schema(name))
+
+
+def _check_window(con: duckdb.DuckDBPyConnection, scenario: Scenario, window: Window) -> None:
+    first, last, rows = _one(
+        con, "select epoch_us(min(t_start)), epoch_us(max(coalesce(t_end, t_start))), count(*) from events"
+    )
+    if rows == 0 and scenario.trace.preset is None:
+        raise NoDataError(f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault")
+    if rows and not (units.to_us(window.start) <= last and first < units.to_us(window.end)):
+        raise InputError(
+            f"{scenario.path.name} [trace] window",
+            f"{_day(window.start)} to {_day(window.end)} lies outside the trace",
+            f"a window that meets {_day(units.from_us(first))} to {_day(units.from_us(last))} (UTC)",
+        )
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _one(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+    (row,) = con.execute(query).fetchall()
+    return row
+
+
+def _severity_choices(scenario: Scenario) -> pa.Table:
+    import pyarrow as pa
+
+    chosen = {**scenario.trace.severity, **dict.fromkeys(scenario.trace.exclude, "info")}
+    return pa.table({"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())})
+
+
+def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
+    import polars as pl
+
+    from pipeline.timelines import placement
+
+    cluster, where = scenario.cluster, scenario.path.name
+    if scenario.trace.preset is not None:
+        from pipeline.synth.contract import node_names
+
+        nodes = node_names(cluster.nodes)
+    else:
+        named = con.execute(
+            "select node from events where node is not null group by node order by min(t_start), min(file), min(\"row\")"
+        ).fetchall()
+        nodes = placement.population([name for (name,) in named], cluster, where)
+    largest = _one(con, "select max(gpu) from events")[0]
+    if largest is not None and largest >= cluster.gpus_per_node:
+        raise InputError(
+            f"{where} [cluster] gpus_per_node",
+            f"{cluster.gpus_per_node}, but the log names GPU {largest}",
+            f"at least {largest + 1} (GPUs are counted from 0)",
+        )
+    seeds = cluster.placement_seeds
+    return pl.concat([placement.place(nodes, cluster, scenario.name, seed) for seed in seeds])
+
+
+def _check(con: duckdb.DuckDBPyConnection, queries: dict[str, sql.Query], parameters: dict[str, Any]) -> None:
+    tables = {name for (name,) in con.execute("select table_name from duckdb_tables()").fetchall()}
+    for query in (query for query in queries.values() if query.folder == "checks"):
+        if not sql.parents(query.body) <= tables:
+            continue
+        values = {name: parameters[name] for name in query.parameters}
+        ((broken,),) = con.execute(f"select count(*) from ({query.body})", values).fetchall()
+        if broken:
+            raise CheckFailedError(
+                f"check {query.name}", f"{broken} rows break the rule: {query.header['title']}", "none"
+            )
+
+
+def _what_ifs(con: duckdb.DuckDBPyConnection, chain: list[sql.Query], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the downtime and onsets of each what-if, told apart by the column `what_if`."""
+    import pyarrow as pa
+
+    components = con.execute(
+        "select component from outages where severity in ('down', 'app') group by component "
+        "order by sum(duration_s) desc, component limit " + str(_WHAT_IF_COMPONENTS)
+    ).fetchall()
+    cases = [(HALF_REPAIR, 0.5, "")]
+    cases += [(f"{WITHOUT}{component}", 1.0, component) for (component,) in components]
+    wanted = ("placed_outages", "gpu_segments", "downtime_us", "gpu_downtime", "onsets")
+    steps = [query for query in chain if query.name in wanted]
+    parts: dict[str, list[pa.Table]] = {"gpu_downtime": [], "onsets": []}
+    for name, scale, without in cases:
+        changed = {"repair_scale_frac": scale, "without_component": without}
+        sql.build(con, steps, {**parameters, **changed})
+        for table, found in parts.items():
+            rows = _stored(con, table)
+            found.append(rows.append_column("what_if", pa.array([name] * rows.num_rows, pa.string())))
+    return {f"what_if_{name}": pa.concat_tables(found) for name, found in parts.items()}
+
+
+def _counts(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+    """Return what data quality reports: counts of nodes, events and outages, placed or not."""
+    keys = ("events", "event_nodes", "outages", "censored", "assumed", "unpaired_clears", "unplaced_nodes")
+    row = _one(
+        con,
+        """select
+            (select count(*) from events),
+            (select count(distinct node) from events),
+            (select count(*) from outages),
+            (select count(*) from outages where is_censored),
+            (select count(*) from outages where end_origin = 'assumed'),
+            (select count(*) from unpaired_clears),
+            (select count(distinct node) from placements
+             where domain_id is null and placement_seed = (select min(placement_seed) from placements))""",
+    )
+    return dict(zip(keys, row, strict=True))

@@ -1,0 +1,21 @@
+-- title: Events: accepted log rows, each once
+-- grain: one row per event
+-- reads: ingested_events
+-- units: times UTC
+-- source: model.md section 2; a file that is sent again, or overlaps an earlier one, adds nothing twice
+-- caveat: two equal rows of one file are two events; their ids differ by their count within the file.
+with
+
+ingested_events as (
+    select * from ingested_events
+),
+
+known as (
+    select
+        *,
+        row_number() over (partition by event_id order by file, "row") as occurrence,
+    from ingested_events
+)
+
+select * exclude (occurrence) from known
+where occurrence = 1

@@ -1,0 +1,71 @@
+-- title: Union of outages per GPU range, in microseconds of the window
+-- grain: placement seed x domain x GPU range x interval
+-- reads: placed_outages, gpu_segments
+-- units: t_start_us, t_end_us are microseconds since the window's start, [t_start, t_end)
+-- source: model.md section 1 (downtime) and section 3
+-- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets.
+with
+
+placed_outages as (
+    select * from placed_outages where t_end_us > t_start_us
+),
+
+gpu_segments as (
+    select * from gpu_segments
+),
+
+covered as (
+    select
+        outage.scenario,
+        outage.placement_seed,
+        outage.domain_id,
+        segment.gpu_first,
+        segment.gpu_last,
+        t_start_us,
+        t_end_us,
+    from placed_outages as outage
+    inner join gpu_segments as segment
+        on
+            segment.placement_seed = outage.placement_seed
+            and segment.domain_id = outage.domain_id
+            and segment.gpu_first >= outage.gpu_first
+            and segment.gpu_last <= outage.gpu_last
+),
+
+reached as (
+    select
+        *,
+        max(t_end_us) over (
+            partition by placement_seed, domain_id, gpu_first
+            order by t_start_us, t_end_us
+            rows between unbounded preceding and 1 preceding
+        ) as reached_us,
+    from covered
+),
+
+islands as (
+    select
+        *,
+        (sum(case when reached_us is null or t_start_us > reached_us then 1 else 0 end) over (
+            partition by placement_seed, domain_id, gpu_first
+            order by t_start_us, t_end_us
+            rows unbounded preceding
+        ))::bigint as island,
+    from reached
+),
+
+merged as (
+    select
+        scenario,
+        placement_seed,
+        domain_id,
+        gpu_first,
+        gpu_last,
+        min(t_start_us) as t_start_us,
+        max(t_end_us) as t_end_us,
+    from islands
+    group by scenario, placement_seed, domain_id, gpu_first, gpu_last, island
+)
+
+select * from merged
+order by placement_seed, t_start_us, domain_id, gpu_first
