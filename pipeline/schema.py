@@ -222,6 +222,40 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
+TABLES["splits"] = TABLES["outcomes"]
+TABLES["what_ifs"] = (
+    *TABLES["outcomes"],
+    Column("what_if", TEXT, "half_repair: repairs twice as fast; without_X: component X never fails"),
+)
+TABLES["unpaired_clears"] = _columns(
+    _SCENARIO,
+    ("source", TEXT, "log format"),
+    ("file", TEXT, "file the row stands in"),
+    ("row", INT, "place of the row in its file, from 1"),
+    ("node", TEXT, "server"),
+    ("t", TIME, "instant of the clear, UTC"),
+    ("code", TEXT, "the fault that was not open"),
+)
+TABLE_MEANING = {
+    "events": "accepted log rows, each once",
+    "rejects": "refused log rows with the reason",
+    "files": "ingested files",
+    "outages": "one per fault of one entity, onsets paired with clears, before the union",
+    "unpaired_clears": "clears that close no open fault, refused at pairing",
+    "placements": "how nodes lie in domains, for every placement seed",
+    "gpu_downtime": "when GPUs are down: the union of outages per GPU range",
+    "onsets": "instants at which GPUs that were up go down, and app-level faults",
+    "domain_timeline": "failed GPUs of each domain over time",
+    "cluster_timeline": "failed GPUs and dirty domains of the pool over time",
+    "domain_tail": "domains with at least k failed GPUs over time",
+    "outcomes": "the ledger of each policy of a scenario, in GPU-hours",
+    "outcome_timeline": "what state each policy's job is in over time",
+    "splits": "outcomes of every policy and batch rule at many spare counts",
+    "what_ifs": "outcomes at each policy's best split when something were different",
+    "runs": "runs of stages",
+}
+
+
 def arrow_schema(table: str) -> pa.Schema:
     """Return the Arrow schema of a stored table."""
     import pyarrow as pa

@@ -18,11 +18,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """One TP group that a domain offers: its degree, and the full groups of that domain beside it."""
 
     degree: int

@@ -13,6 +13,7 @@ running wall time x after a start, with interval I, save S and C = I + S, the co
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -102,6 +103,11 @@ class _Replay:
         # Capacity now: masks of GPUs down by dirty domain, and sums over the pool.
         self.down: dict[int, int] = {}
         self.failed = 0
+        # In order: domains that lack full groups (domain, how many); reduced groups as packing sorts
+        # them (-degree, domain, full groups beside), and the offers they make.
+        self.lacking: list[tuple[int, int]] = []
+        self.reduced: list[tuple[int, int, int]] = []
+        self.offers: list[Offer] = []
         self.full_groups = history.domains * self.most
         self.static = history.domains * capability[0].static
         # The configuration, the capacity it was chosen from, and the GPUs it uses.
@@ -147,46 +153,53 @@ class _Replay:
             self.down[domain] = mask
         else:
             self.down.pop(domain, None)
-        if before != after:
-            old, new = self.capability[before], self.capability[after]
-            self.failed += after - before
+        old, new = self.capability[before], self.capability[after]
+        self.failed += after - before
+        self.static += new.static - old.static
+        if old.full != new.full or old.reduced != new.reduced:
             self.full_groups += new.full - old.full
-            self.static += new.static - old.static
+            self._offer(domain, old, -1)
+            self._offer(domain, new, 1)
 
-    def _offers(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-        """Return domains that lack full groups (domain, how many) and reduced groups in packed order."""
-        lacking: list[tuple[int, int]] = []
-        reduced: list[tuple[int, int, int]] = []
-        for domain, mask in self.down.items():
-            can = self.capability[mask.bit_count()]
-            if can.full < self.most:
-                lacking.append((domain, self.most - can.full))
-                if can.reduced:
-                    reduced.append((-can.reduced, domain, can.full))
-        lacking.sort()
-        reduced.sort()
-        return lacking, reduced
+    def _offer(self, domain: int, can: Capability, sign: int) -> None:
+        """Note (1) or forget (-1) that a domain lacks full groups, and the reduced group it offers."""
+        if can.full == self.most:
+            return
+        lacks = (domain, self.most - can.full)
+        offer = (-can.reduced, domain, can.full)
+        if sign > 0:
+            insort(self.lacking, lacks)
+            if can.reduced:
+                place = bisect_left(self.reduced, offer)
+                self.reduced.insert(place, offer)
+                self.offers.insert(place, Offer(can.reduced, can.full))
+        else:
+            del self.lacking[bisect_left(self.lacking, lacks)]
+            if can.reduced:
+                place = bisect_left(self.reduced, offer)
+                del self.reduced[place], self.offers[place]
 
-    def _candidate(self, reduced: Sequence[tuple[int, int, int]]) -> Setting:
-        return self.packer.setting(self.full_groups, tuple(Offer(-minus, full) for minus, _, full in reduced))
+    def _candidate(self) -> Setting:
+        return self.packer.setting(self.full_groups, tuple(self.offers))
 
     def _better(self) -> bool:
         """Return whether the capacity now would give more throughput than the configuration in force."""
-        return self._candidate(self._offers()[1]).x > self.setting.x
+        return self._candidate().x > self.setting.x
 
     def _choose(self) -> None:
         """Take the configuration that the capacity now yields, and note which GPUs it uses."""
-        lacking, reduced = self._offers()
-        self.setting = self._candidate(reduced)
-        self.reduced_in_use = {reduced[place][1]: -reduced[place][0] for place in self.setting.reduced_used}
-        self.full_until = self._domain_reached(self.setting.full_used, lacking)
+        self.setting = self._candidate()
+        self.reduced_in_use = {
+            self.reduced[place][1]: -self.reduced[place][0] for place in self.setting.reduced_used
+        }
+        self.full_until = self._domain_reached(self.setting.full_used)
         self.chosen_down = {}
         self.masks_in_use = {}
 
-    def _domain_reached(self, groups: int, lacking: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    def _domain_reached(self, groups: int) -> tuple[int, int]:
         """Return (domain, n): full groups in use are all before `domain` and the first n of it."""
         gone = 0
-        for domain, fewer in lacking:
+        for domain, fewer in self.lacking:
             if domain * self.most - gone >= groups:
                 break
             gone += fewer
@@ -213,12 +226,14 @@ class _Replay:
     def _strike(self, instant: Instant) -> None:
         """Apply all changes of an instant, then the interruption they cause, judged by the old configuration."""
         hit = instant.app_fault or any(self._gpus_in_use(domain) & mask for domain, mask in instant.hits)
-        for domain, mask in (*instant.up, *instant.down):
-            self.chosen_down.setdefault(domain, self.down.get(domain, 0))
         for domain, mask in instant.up:
-            self._set_down(domain, self.down.get(domain, 0) & ~mask)
+            before = self.down[domain]
+            self.chosen_down.setdefault(domain, before)
+            self._set_down(domain, before & ~mask)
         for domain, mask in instant.down:
-            self._set_down(domain, self.down.get(domain, 0) | mask)
+            before = self.down.get(domain, 0)
+            self.chosen_down.setdefault(domain, before)
+            self._set_down(domain, before | mask)
         if hit and self.state != PAUSED:
             self._interrupt()
         self.want_better = self.reexpand != "next_interruption"

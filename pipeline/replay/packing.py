@@ -8,7 +8,7 @@ rule yield; there is no search. It depends only on the sequence of offers, so it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pipeline.replay.contract import Offer, Replica, Response, Shape, Work
@@ -38,9 +38,11 @@ def capabilities(shape: Shape, reduced_tp: tuple[int, ...]) -> tuple[Capability,
     return tuple(table)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
     """A configuration: its throughput, and which groups of the packed sequence are in use.
+
+    Compared by identity: a packer makes one object per sequence of offers, and ledgers count by it.
 
     `x_raw` and `x` are throughput relative to the healthy job, before and after resharding. The
     groups in use are the first `full_used` full groups and the reduced groups at `reduced_used`.
@@ -58,10 +60,11 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """A replica the job takes: its place in the packing, its samples, and its work."""
+class _Part:
+    """Replicas alike: `count` of them from place `index` of the packing, samples each, and their work."""
 
     index: int
+    count: int
     samples: int
     work: Work
 
@@ -74,9 +77,10 @@ class Packer:
     ) -> None:
         self.shape = shape
         self.response = response
-        self.batch = batch
         self.dp = dp
         self.reshard_overhead_frac = reshard_overhead_frac
+        self.batch_samples = dp * shape.samples_per_replica
+        self._rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[batch]
         self._works: dict[tuple[Offer, ...], Work] = {}
         self._settings: dict[tuple[int, tuple[Offer, ...]], Setting] = {}
 
@@ -85,112 +89,130 @@ class Packer:
         key = (full, reduced)
         found = self._settings.get(key)
         if found is None:
-            found = self._settings[key] = self._choose(full, reduced)
+            x_raw, parts = self._rule(self._replicas(full, reduced))
+            found = self._settings[key] = self._described(x_raw, parts, full, reduced)
         return found
 
-    def _work(self, index: int, full: int, reduced: tuple[Offer, ...]) -> Work:
+    def _replicas(self, full: int, reduced: tuple[Offer, ...]) -> list[_Part]:
+        """Cut the packed sequence into replicas; those of full groups only are one part."""
         size = self.shape.groups_per_replica
-        first, last = index * size, (index + 1) * size
-        wholes = max(0, min(last, full) - first)
-        offers = (Offer(self.shape.tp),) * wholes + reduced[max(0, first - full) : max(0, last - full)]
+        whole = full // size
+        parts = []
+        if whole:
+            offers = (Offer(self.shape.tp),) * size
+            work = self._work(offers)
+            parts.append(_Part(0, whole, work.samples, work))
+        for index in range(whole, (full + len(reduced)) // size):
+            first = index * size - full
+            offers = (Offer(self.shape.tp),) * max(0, -first) + reduced[max(0, first) : first + size]
+            work = self._work(offers)
+            parts.append(_Part(index, 1, work.samples, work))
+        return parts
+
+    def _work(self, offers: tuple[Offer, ...]) -> Work:
         found = self._works.get(offers)
         if found is None:
             found = self._works[offers] = self.response.work(Replica(offers, self.shape))
         return found
 
-    def _choose(self, full: int, reduced: tuple[Offer, ...]) -> Setting:
-        count = (full + len(reduced)) // self.shape.groups_per_replica
-        works = [self._work(index, full, reduced) for index in range(count)]
-        rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[self.batch]
-        x_raw, taken = rule(works)
-        return self._described(x_raw, [item for item in taken if item.samples > 0], full, reduced)
+    def _first(self, parts: list[_Part]) -> list[_Part]:
+        """Return the first DP replicas."""
+        taken, room = [], self.dp
+        for part in parts:
+            if room <= 0:
+                break
+            taken.append(replace(part, count=min(part.count, room)))
+            room -= part.count
+        return taken
 
-    def _elastic(self, works: list[Work]) -> tuple[Fraction, list[_Taken]]:
-        taken = [_Taken(i, work.samples, work) for i, work in enumerate(works[: self.dp])]
-        return Fraction(sum(item.samples for item in taken), self._batch_samples), taken
+    def _elastic(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+        taken = self._first(parts)
+        return Fraction(sum(part.samples * part.count for part in taken), self.batch_samples), taken
 
-    def _pause(self, works: list[Work]) -> tuple[Fraction, list[_Taken]]:
-        missing, taken = self._batch_samples, []
-        for index, work in enumerate(works):
-            samples = min(work.samples, missing)
-            taken.append(_Taken(index, samples, work))
-            missing -= samples
-            if missing == 0:
-                return Fraction(1), taken
-        return Fraction(0), []
+    def _pause(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+        taken = self._handed_out([(part, part.samples) for part in parts])
+        done = sum(part.samples * part.count for part in taken)
+        return (Fraction(1), taken) if done == self.batch_samples else (Fraction(0), [])
 
-    def _stretch(self, works: list[Work]) -> tuple[Fraction, list[_Taken]]:
-        """Find the least f >= 1 at which the whole samples done in f * budget add up to the batch.
-
-        Whole samples change only where f * budget equals some replica's time for n samples, so the
-        answer is 1 or one of those times; bisect over f, then take the nearest such time from above.
-        """
-        able = [(i, work) for i, work in enumerate(works[: self.dp]) if work.paces is not None]
+    def _stretch(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+        """Take the least f >= 1 at which the whole samples done in f * budget add up to the batch."""
+        able = [part for part in self._first(parts) if part.work.paces is not None]
         if not able:
             return Fraction(0), []
-        budget = self.shape.budget
-        replica = Replica((), self.shape)
+        time = max(self.shape.budget, self._least_time(able))
+        most = [(part, _within(part.work, time, self.shape.virtual_stages)) for part in able]
+        return self.shape.budget / time, self._handed_out(most)
 
-        def done(time: Fraction) -> list[int]:
-            return [replica.samples_within(work.paces or (), time) for _, work in able]
+    def _least_time(self, parts: list[_Part]) -> Fraction:
+        """Return the least time by which the replicas together do the batch, whole samples each.
 
-        time = budget
-        if sum(done(time)) < self._batch_samples:
-            time = self._least_time([work for _, work in able])
-        missing, taken = self._batch_samples, []
-        for (index, work), most in zip(able, done(time), strict=True):
-            samples = min(most, missing)
-            taken.append(_Taken(index, samples, work))
-            missing -= samples
-        return budget / time, taken
-
-    def _least_time(self, works: list[Work]) -> Fraction:
-        """Return the least time by which the replicas together do the batch, whole samples each."""
-        fills, slowest = [], []
-        for work in works:
-            paces = work.paces or ()
-            slowest.append(max(paces))
-            fills.append((sum(paces) - max(paces)) / self.shape.virtual_stages)
-        wanted = self._batch_samples
+        The count of whole samples changes only where the time is some replica's time for n samples,
+        so the answer is one of those; for each kind of replica, bisect over n.
+        """
+        wanted, stages = self.batch_samples, self.shape.virtual_stages
 
         def enough(time: Fraction) -> bool:
-            return sum(max(0, (time - fill) // slow) for fill, slow in zip(fills, slowest, strict=True)) >= wanted
+            return sum(part.count * _within(part.work, time, stages) for part in parts) >= wanted
 
-        low, high = Fraction(0), max(fills) + wanted * max(slowest)
-        candidates = sorted(set(zip(fills, slowest, strict=True)))
-        best = high
-        for fill, slow in candidates:
-            few, many = 0, int((high - fill) // slow) + 1
+        times = []
+        for fill, slowest in {_fill_and_pace(part.work, stages) for part in parts}:
+            few, many = 0, wanted
             while few < many:
                 middle = (few + many) // 2
-                if enough(fill + middle * slow):
+                if enough(fill + middle * slowest):
                     many = middle
                 else:
                     few = middle + 1
-            best = min(best, fill + few * slow)
-        return max(best, low)
+            times.append(fill + few * slowest)
+        return min(time for time in times if enough(time))
 
-    @property
-    def _batch_samples(self) -> int:
-        return self.dp * self.shape.samples_per_replica
+    def _handed_out(self, most: list[tuple[_Part, int]]) -> list[_Part]:
+        """Give the batch's samples to replicas in order, at most so many each, until none is missing."""
+        missing, taken = self.batch_samples, []
+        for part, each in most:
+            if each == 0 or missing == 0:
+                continue
+            count = min(part.count, missing // each)
+            if count:
+                taken.append(replace(part, count=count, samples=each))
+                missing -= count * each
+            if count < part.count and missing:
+                taken.append(replace(part, index=part.index + count, count=1, samples=missing))
+                missing = 0
+        return taken
 
     def _described(
-        self, x_raw: Fraction, used: list[_Taken], full: int, reduced: tuple[Offer, ...]
+        self, x_raw: Fraction, parts: list[_Part], full: int, reduced: tuple[Offer, ...]
     ) -> Setting:
         size, tp = self.shape.groups_per_replica, self.shape.tp
-        job_gpus = self.dp * size * tp
+        used = [part for part in parts if part.samples > 0]
+        done = sum(part.samples * part.count for part in used)
+        job_gpus = x_raw * self.dp * size * tp
         full_used, reduced_used, gpus_used = 0, list[int](), 0
-        gain, power = Fraction(0), Fraction(0)
-        resharding = False
-        for item in used:
-            places = range(item.index * size, (item.index + 1) * size)
+        gain, power, resharding = Fraction(0), Fraction(0), False
+        for part in used:
+            places = range(part.index * size, (part.index + 1) * size)
             degrees = [tp if place < full else reduced[place - full].degree for place in places]
-            full_used += sum(place < full for place in places)
+            gpus = sum(degrees)
+            full_used += part.count * sum(place < full for place in places)
             reduced_used += [place - full for place in places if place >= full]
-            gpus_used += sum(degrees)
+            gpus_used += part.count * gpus
             resharding = resharding or min(degrees) < tp
-            share = Fraction(item.samples, sum(other.samples for other in used)) if x_raw else Fraction(0)
-            gain += max(Fraction(0), x_raw * job_gpus * share - sum(degrees))
-            power += sum(d * p for d, p in zip(degrees, item.work.powers, strict=True))
+            gain += part.count * max(Fraction(0), job_gpus * part.samples / done - gpus)
+            power += part.count * sum(d * p for d, p in zip(degrees, part.work.powers, strict=True))
         x = x_raw / (1 + self.reshard_overhead_frac) if resharding else x_raw
-        return Setting(x_raw, x, len(used), full_used, tuple(reduced_used), gain, gpus_used, power)
+        replicas = sum(part.count for part in used)
+        return Setting(x_raw, x, replicas, full_used, tuple(reduced_used), gain, gpus_used, power)
+
+
+def _fill_and_pace(work: Work, virtual_stages: int) -> tuple[Fraction, Fraction]:
+    """Return the pipeline's fill time and the slowest stage's pace: tau(n) = fill + n * pace."""
+    paces = work.paces or ()
+    slowest = max(paces)
+    return (sum(paces) - slowest) / virtual_stages, slowest
+
+
+def _within(work: Work, time: Fraction, virtual_stages: int) -> int:
+    """Return the whole samples a replica can do within a time, not capped at its share."""
+    fill, slowest = _fill_and_pace(work, virtual_stages)
+    return max(0, (time - fill) // slowest)

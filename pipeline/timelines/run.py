@@ -78,6 +78,9 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     inputs = {
         "events": [stages.content(record, "events") for record in events],
         "day_0": day_0,
+        "rate_per_gpu_d": next(
+            (record.facts["rate_per_gpu_d"] for record in events if "rate_per_gpu_d" in record.facts), None
+        ),
         "scenario": scenario.name,
         "values": scenario.fingerprint("trace", "cluster"),
         "queries": stages.sql_version(query.path for query in queries.values()),
@@ -87,6 +90,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
         files = [str(lake.table(record, "events")) for record in events]
         with sql.connect() as con:
             tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries)
+            facts["rate_per_gpu_d"] = inputs["rate_per_gpu_d"]
             return stages.write_tables(folder, tables), facts
 
     return stages.run(
@@ -131,11 +135,13 @@ def _tables(
     _check(con, queries, parameters)
     tables = {name: _stored(con, name) for name in STORED}
     tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
-    tables |= _what_ifs(con, chain, parameters)
+    cases = _what_if_cases(con)
+    tables |= _what_ifs(con, chain, parameters, cases)
     facts = {
         "window_start": window.start.isoformat(),
         "window_end": window.end.isoformat(),
         "window_us": window.us,
+        "what_ifs": [name for name, _, _ in cases],
         **_counts(con),
     }
     return tables, facts
@@ -219,16 +225,24 @@ def _check(con: duckdb.DuckDBPyConnection, queries: dict[str, sql.Query], parame
             )
 
 
-def _what_ifs(con: duckdb.DuckDBPyConnection, chain: list[sql.Query], parameters: dict[str, Any]) -> dict[str, Any]:
+def _what_if_cases(con: duckdb.DuckDBPyConnection) -> list[tuple[str, float, str]]:
+    """Return (name, repair scale, component left out): the report's what-ifs."""
+    components = con.execute(
+        "select component from outages where severity in ('down', 'app') group by component "
+        f"order by sum(duration_s) desc, component limit {_WHAT_IF_COMPONENTS}"
+    ).fetchall()
+    return [(HALF_REPAIR, 0.5, ""), *((WITHOUT + component, 1.0, component) for (component,) in components)]
+
+
+def _what_ifs(
+    con: duckdb.DuckDBPyConnection,
+    chain: list[sql.Query],
+    parameters: dict[str, Any],
+    cases: list[tuple[str, float, str]],
+) -> dict[str, pa.Table]:
     """Return the downtime and onsets of each what-if, told apart by the column `what_if`."""
     import pyarrow as pa
 
-    components = con.execute(
-        "select component from outages where severity in ('down', 'app') group by component "
-        "order by sum(duration_s) desc, component limit " + str(_WHAT_IF_COMPONENTS)
-    ).fetchall()
-    cases = [(HALF_REPAIR, 0.5, "")]
-    cases += [(f"{WITHOUT}{component}", 1.0, component) for (component,) in components]
     wanted = ("placed_outages", "gpu_segments", "downtime_us", "gpu_downtime", "onsets")
     steps = [query for query in chain if query.name in wanted]
     parts: dict[str, list[pa.Table]] = {"gpu_downtime": [], "onsets": []}

@@ -1,0 +1,176 @@
+"""Stage 3: timelines + policies -> ledgers.
+
+In: the tables of the timelines stage. Out: `outcomes` (the scenario's policies), `outcome_timeline`
+(their states over time), `splits` (every policy and batch rule at many spare counts) and `what_ifs`
+(each at its best split, with repairs twice as fast, and with each component left out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline import units
+from pipeline.config import Policy, Scenario
+from pipeline.errors import InputError
+from pipeline.lake import stages
+from pipeline.lake.store import Lake, Record
+from pipeline.replay import history, responses, timeline
+from pipeline.replay.ledger import Span
+from pipeline.replay.study import Failures, Study
+from pipeline.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+STAGE = "replay"
+_CODE = ("replay", "config.py", "schema.py", "units.py")
+_READS = ("gpu_downtime", "onsets", "what_if_gpu_downtime", "what_if_onsets")
+
+Progress = Callable[[Iterable[Any], str], Iterable[Any]]
+
+
+def check_policies(scenario: Scenario) -> None:
+    """Raise InputError for a policy whose response or batch rule does not exist."""
+    for index, policy in enumerate(scenario.policies, 1):
+        place = f"{scenario.path.name} [policy {index}]"
+        try:
+            batches = responses.load(policy.response).BATCHES
+        except InputError as error:
+            raise InputError(f"{place} response", f"{policy.response!r} is unknown", error.expected, error.hint) from None
+        if policy.batch is not None and policy.batch not in batches:
+            raise InputError(
+                f"{place} batch", f"{policy.batch!r} with response {policy.response}", f"one of {', '.join(batches)}"
+            )
+
+
+def stage(
+    lake: Lake, scenario: Scenario, timelines: Record, log: stages.Log, progress: Progress = lambda items, _: items
+) -> tuple[Record, bool]:
+    """Replay a scenario's policies, when the timelines, the policies or the engine have changed."""
+    check_policies(scenario)
+    facts = timelines.facts
+    inputs = {
+        "tables": stages.content(timelines, *_READS),
+        "window": [facts["window_start"], facts["window_us"]],
+        "rate_per_gpu_d": facts.get("rate_per_gpu_d"),
+        "scenario": scenario.name,
+        "values": scenario.fingerprint("cluster", "job", "power", "policies"),
+    }
+
+    def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
+        return stages.write_tables(folder, _tables(lake, scenario, timelines, progress)), {}
+
+    return stages.run(
+        lake,
+        STAGE,
+        scenario.name,
+        inputs=inputs,
+        code=stages.code_version(*_CODE),
+        build=build,
+        log=log,
+        scenario=scenario.name,
+        seed=" ".join(map(str, scenario.cluster.placement_seeds)),
+    )
+
+
+def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progress) -> dict[str, Any]:
+    import pyarrow as pa
+
+    study = Study(scenario)
+    logged = load(lake, scenario, timelines)
+    seeds = scenario.cluster.placement_seeds
+    origin_us = _origin_us(timelines)
+
+    outcomes, states = [], []
+    for policy in progress(scenario.policies, "policies"):
+        for seed in seeds:
+            spans: list[Span] = []
+            row = study.row(policy, logged, seed, spans)
+            outcomes.append(row)
+            interval_us = units.seconds_to_us(row["checkpoint_interval_s"])
+            save_us = units.seconds_to_us(policy.costs.checkpoint_save_s)
+            states.append(
+                timeline.table(spans, scenario.name, policy.name, seed, origin_us, interval_us, save_us)
+            )
+
+    splits: list[dict[str, Any]] = []
+    best: list[Policy] = []
+    for line in progress(list(study.lines()), "splits of the pool"):
+        rows = [
+            study.row(replace(line, spare_domains=spare), logged, seed)
+            for spare in study.splits()
+            if spare_fits(scenario, spare)
+            for seed in seeds
+        ]
+        splits += rows
+        best.append(replace(line, spare_domains=_best_split(rows)))
+
+    what_ifs: list[dict[str, Any]] = []
+    for name, failures in progress(list(_cases(lake, scenario, timelines)), "what-ifs"):
+        for line in best:
+            what_ifs += [{**study.row(line, failures, seed), "what_if": name} for seed in seeds]
+
+    return {
+        "outcomes": pa.Table.from_pylist(outcomes, schema=arrow_schema("outcomes")),
+        "outcome_timeline": pa.concat_tables(states),
+        "splits": pa.Table.from_pylist(splits, schema=arrow_schema("splits")),
+        "what_ifs": pa.Table.from_pylist(what_ifs, schema=arrow_schema("what_ifs")),
+    }
+
+
+def spare_fits(scenario: Scenario, spare_domains: int) -> bool:
+    """Return whether a job still fits beside these spares."""
+    return scenario.replicas_beside(spare_domains) >= (scenario.job.dp or 1)
+
+
+def _best_split(rows: list[dict[str, Any]]) -> int:
+    """Return the spare count with the highest mean goodput over placements, the fewest on a tie."""
+    goodput: dict[int, float] = {}
+    for row in rows:
+        goodput[row["spare_domains"]] = goodput.get(row["spare_domains"], 0.0) + row["goodput_frac"]
+    return min(goodput, key=lambda spare: (-goodput[spare], spare))
+
+
+def _origin_us(timelines: Record) -> int:
+    return units.to_us(datetime.fromisoformat(timelines.facts["window_start"]))
+
+
+def load(lake: Lake, scenario: Scenario, timelines: Record) -> Failures:
+    """Return the failures as the log has them."""
+    import polars as pl
+
+    downtime = pl.read_parquet(lake.table(timelines, "gpu_downtime"))
+    onsets = pl.read_parquet(lake.table(timelines, "onsets"))
+    return _failures(scenario, timelines, downtime, onsets)
+
+
+def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[str, Failures]]:
+    import polars as pl
+
+    downtime = pl.read_parquet(lake.table(timelines, "what_if_gpu_downtime"))
+    onsets = pl.read_parquet(lake.table(timelines, "what_if_onsets"))
+    for name in timelines.facts["what_ifs"]:
+        chosen = pl.col("what_if") == name
+        yield name, _failures(scenario, timelines, downtime.filter(chosen), onsets.filter(chosen))
+
+
+def _failures(scenario: Scenario, timelines: Record, downtime: pl.DataFrame, onsets: pl.DataFrame) -> Failures:
+    import polars as pl
+
+    histories, counts = {}, {}
+    for seed in scenario.cluster.placement_seeds:
+        chosen = pl.col("placement_seed") == seed
+        mine = onsets.filter(chosen)
+        histories[seed] = history.build(
+            downtime.filter(chosen),
+            mine,
+            domains=scenario.cluster.pool_domains,
+            window_start_us=_origin_us(timelines),
+            window_us=timelines.facts["window_us"],
+        )
+        counts[seed] = mine["outage_id"].n_unique()
+    return Failures(histories, counts, timelines.facts.get("rate_per_gpu_d"))

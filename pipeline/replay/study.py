@@ -1,0 +1,178 @@
+"""One scenario's replays: policies, batch rules, splits of the pool and what-ifs on shared histories.
+
+All policies of a scenario see the same failures and the same pool. A policy states its spares; DP
+follows from the rest of the pool (model.md section 6), and the save interval from DP and the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from pipeline import units
+from pipeline.config import INTERVAL_RULES, Policy, Scenario
+from pipeline.replay import engine, interval, responses
+from pipeline.replay.contract import Shape
+from pipeline.replay.engine import History, Times
+from pipeline.replay.ledger import Ledger, Span
+from pipeline.replay.packing import Capability, Packer, capabilities
+from pipeline.schema import BUCKETS
+
+DENSE_SPLITS = 16
+MOST_SPARE_FRAC = Fraction(2, 5)
+
+
+@dataclass(frozen=True)
+class Failures:
+    """The histories of a trace by placement seed, with the onsets in each pool."""
+
+    histories: Mapping[int, History]
+    onsets: Mapping[int, int]
+    rate_per_gpu_d: float | None = None
+
+
+class Study:
+    """Replays of one scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        cluster, job, power = scenario.cluster, scenario.job, scenario.power
+        self.shape = Shape(
+            tp=job.tp,
+            pp=job.pp,
+            cp=job.cp,
+            samples_per_replica=job.samples_per_replica,
+            virtual_stages=job.virtual_stages,
+            domain_size=cluster.domain_size,
+            boost_cap=units.exact(power.boost_cap),
+            rack_headroom_frac=units.exact(power.rack_headroom_frac),
+            curve=tuple((units.exact(p), units.exact(s)) for p, s in power.curve),
+        )
+        self._packer = cache(self._new_packer)
+        self._capability = cache(self._new_capability)
+
+    def dp_of(self, policy: Policy) -> int:
+        """Return the replicas of the healthy job."""
+        return self.scenario.job.dp or self.scenario.replicas_beside(policy.spare_domains)
+
+    def batch_of(self, policy: Policy) -> str:
+        """Return the policy's batch rule, or its response's default."""
+        batches: tuple[str, ...] = responses.load(policy.response).BATCHES
+        return policy.batch or batches[0]
+
+    def replay(
+        self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None
+    ) -> tuple[Ledger, Times]:
+        """Replay a policy on the failures of one placement."""
+        dp = self.dp_of(policy)
+        history = failures.histories[seed]
+        times = self._times(policy, dp, failures, seed)
+        overhead = units.exact(policy.reshard_overhead_frac)
+        packer = self._packer(policy.response, self.batch_of(policy), dp, overhead, policy.reduced_tp)
+        capability = self._capability(policy.response, policy.reduced_tp)
+        ledger = engine.replay(
+            history, self.shape, capability, packer, times, policy.reexpand, spans=spans
+        )
+        return ledger, times
+
+    def row(self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None) -> dict[str, Any]:
+        """Return a policy's row of `outcomes` for one placement."""
+        ledger, times = self.replay(policy, failures, seed, spans)
+        power = self.scenario.power
+        tdp_ticks = ledger.energy(
+            units.exact(power.draw_frac),
+            units.exact(power.idle_frac),
+            units.exact(power.overhead_w) / units.exact(power.tdp_w),
+        )
+        kwh = tdp_ticks * units.exact(power.tdp_w) / (units.US_PER_H * units.W_PER_KW)
+        return {
+            "scenario": self.scenario.name,
+            "policy": policy.name,
+            "response": policy.response,
+            "batch": self.batch_of(policy),
+            "spare_domains": policy.spare_domains,
+            "placement_seed": seed,
+            "replication": 0,
+            "dp": self.dp_of(policy),
+            "checkpoint_interval_s": times.interval / units.US_PER_S,
+            "goodput_frac": float(ledger.goodput_frac),
+            "ettr_frac": float(ledger.ettr_frac),
+            "interruptions": ledger.interruptions,
+            "planned_stops": ledger.planned_stops,
+            "total_gpu_h": ledger.total_gpus * ledger.window / units.US_PER_H,
+            **{f"{bucket}_gpu_h": float(ledger.buckets[bucket] / units.US_PER_H) for bucket in BUCKETS},
+            "energy_kwh": float(kwh),
+        }
+
+    def lines(self) -> Iterator[Policy]:
+        """Yield the scenario's policies under every batch rule that splits are compared for."""
+        for policy in self.scenario.policies:
+            for batch in responses.load(policy.response).BATCHES:
+                if batch in {"elastic", "pause", policy.batch}:
+                    yield replace(policy, batch=batch)
+
+    def splits(self) -> list[int]:
+        """Return the spare counts worth comparing: those at which DP changes, dense first, then coarser."""
+        scenario = self.scenario
+        if scenario.job.dp is not None:
+            return sorted({0, *(policy.spare_domains for policy in scenario.policies)})
+        groups = self.shape.domain_size // self.shape.tp
+        most = scenario.replicas_beside(0)
+        spares, fewer, step = {policy.spare_domains for policy in scenario.policies}, 0, 1
+        while fewer < most:
+            kept = -(-(most - fewer) * self.shape.groups_per_replica // groups)
+            spare = scenario.cluster.pool_domains - kept if fewer else 0
+            if spare > MOST_SPARE_FRAC * scenario.cluster.pool_domains:
+                break
+            spares.add(spare)
+            step = 1 if fewer < DENSE_SPLITS else step * 2
+            fewer += step
+        return sorted(spares)
+
+    def _new_packer(
+        self, response: str, batch: str, dp: int, overhead: Fraction, _reduced: tuple[int, ...]
+    ) -> Packer:
+        return Packer(self.shape, responses.load(response), batch, dp, overhead)  # type: ignore[arg-type]
+
+    def _new_capability(self, response: str, reduced_tp: tuple[int, ...]) -> tuple[Capability, ...]:
+        module: ModuleType = responses.load(response)
+        return capabilities(self.shape, reduced_tp if module.USES_REDUCED else ())
+
+    def _times(self, policy: Policy, dp: int, failures: Failures, seed: int) -> Times:
+        costs = policy.costs
+        save = units.seconds_to_us(costs.checkpoint_save_s)
+        every = costs.checkpoint_interval_s
+        if every in INTERVAL_RULES:
+            mtbi = self.mtbi_us(dp, failures, seed)
+            rule = interval.young_us if every == "young" else interval.daly_us
+            window = failures.histories[seed].window
+            ticks = window if mtbi is None else max(1, min(window, rule(mtbi, save)))
+        else:
+            ticks = max(1, units.seconds_to_us(float(every)))
+        return Times(
+            detect=units.seconds_to_us(costs.detect_s),
+            restart=units.seconds_to_us(costs.restart_s),
+            reconfigure=units.seconds_to_us(costs.reconfigure_s),
+            interval=ticks,
+            save=save,
+        )
+
+    def mtbi_us(self, dp: int, failures: Failures, seed: int) -> Fraction | None:
+        """Return the job's mean time between interruptions, or None when nothing ever fails.
+
+        From the rates when the trace is synthetic, else window / onsets in the pool * pool GPUs /
+        job GPUs, which is hindsight (model.md section 7).
+        """
+        job_gpus = dp * self.shape.groups_per_replica * self.shape.tp
+        if failures.rate_per_gpu_d is not None:
+            rate = units.exact(failures.rate_per_gpu_d) * job_gpus
+            return Fraction(units.US_PER_D) / rate if rate else None
+        onsets = failures.onsets[seed]
+        if not onsets:
+            return None
+        pool_gpus = self.scenario.cluster.pool_gpus
+        return Fraction(failures.histories[seed].window * pool_gpus, onsets * job_gpus)
