@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 def find(paths: Iterable[str]) -> list[Found]:
     """Return the files that paths, folders and globs stand for; raise InputError when one stands for none."""
-    found = {item.path: item for text in paths for item in _find(text)}  # a file named twice is read once
+    found = {item.path: item for text in paths for item in _told(text)}  # a file named twice is read once
     if not found:
         raise InputError("PATH", "no path given", "a file, a folder, a glob or -")
     return list(found.values())
@@ -51,6 +51,13 @@ def read_bytes(found: Found) -> bytes:
     except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
         hint = "the file may be cut off: copy it again"
         raise InputError(found.name, f"cannot be uncompressed ({error})", "a whole file", hint) from None
+
+
+def _told(text: str) -> list[Found]:
+    try:
+        return _find(text)
+    except (OSError, ValueError) as error:  # a name too long, a pattern such as **x
+        raise InputError(text, f"cannot be looked up ({error})", "a file, a folder, a glob or -") from None
 
 
 def _find(text: str) -> list[Found]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline import units
 from pipeline.config import Scenario, instant
 from pipeline.errors import CheckFailedError, InputError, NoDataError
-from pipeline.lake import sql, stages
+from pipeline.lake import checks, sql, stages
 from pipeline.lake.store import Lake, Record
 from pipeline.schema import TABLES, arrow_schema
 
@@ -38,7 +38,7 @@ STORED = (
 HALF_REPAIR = "half_repair"
 WITHOUT = "without_"
 _WHAT_IF_COMPONENTS = 12
-_CODE = ("timelines", "lake/sql.py", "schema.py", "units.py")
+_CODE = ("timelines", "lake/sql.py", "lake/checks.py", "schema.py", "units.py")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,9 @@ def _tables(
         given=("events", "severity_choices", "placements"),
     )
     sql.build(con, chain, parameters)
-    _check(con, queries, parameters)
+    broken = checks.broken(con, STORED, parameters)
+    if broken:
+        raise CheckFailedError(scenario.path.name, "; ".join(broken), "no row that breaks a rule")
     tables = {name: _stored(con, name) for name in STORED}
     tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
     cases = _what_if_cases(con)
@@ -141,6 +143,7 @@ def _tables(
         "window_start": window.start.isoformat(),
         "window_end": window.end.isoformat(),
         "window_us": window.us,
+        "domain_size": scenario.cluster.domain_size,
         "what_ifs": [name for name, _, _ in cases],
         **_counts(con),
     }
@@ -210,19 +213,6 @@ def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
         )
     seeds = cluster.placement_seeds
     return pl.concat([placement.place(nodes, cluster, scenario.name, seed) for seed in seeds])
-
-
-def _check(con: duckdb.DuckDBPyConnection, queries: dict[str, sql.Query], parameters: dict[str, Any]) -> None:
-    tables = {name for (name,) in con.execute("select table_name from duckdb_tables()").fetchall()}
-    for query in (query for query in queries.values() if query.folder == "checks"):
-        if not sql.parents(query.body) <= tables:
-            continue
-        values = {name: parameters[name] for name in query.parameters}
-        ((broken,),) = con.execute(f"select count(*) from ({query.body})", values).fetchall()
-        if broken:
-            raise CheckFailedError(
-                f"check {query.name}", f"{broken} rows break the rule: {query.header['title']}", "none"
-            )
 
 
 def _what_if_cases(con: duckdb.DuckDBPyConnection) -> list[tuple[str, float, str]]:

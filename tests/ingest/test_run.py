@@ -161,7 +161,18 @@ def test_folders_and_globs_name_files_from_there(lake: Lake, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "paths", [[], ["absent.csv"], ["absent*.csv"], ["s3://bucket/log.csv"], ["empty-folder"], ["empty.csv"]]
+    "paths",
+    [
+        [],
+        ["absent.csv"],
+        ["absent*.csv"],
+        ["**x"],
+        ["n" * 5_000],
+        ["s3://bucket/log.csv"],
+        ["empty-folder"],
+        ["empty.csv"],
+    ],
+    ids=lambda paths: "+".join(paths)[:20] or "none",
 )
 def test_a_path_that_stands_for_nothing_is_one_error(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[str]

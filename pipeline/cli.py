@@ -1,0 +1,135 @@
+"""The command `goodput`: arguments in, one call of `commands`, exit code out.
+
+Results go to stdout, progress and log lines to stderr. Exit codes: 0 done; 1 a check or a bar not
+met; 2 bad usage or bad input; 3 no usable data; 130 interrupted. Nothing heavy is imported until a
+command needs it, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pipeline import __version__
+from pipeline.errors import PipelineError, nearest
+
+DEFAULT_ROOT = Path("data/built")
+FORMATS = ("table", "csv", "json", "parquet", "markdown")
+REPORT_FORMATS = ("html", "png", "svg", "csv")
+LISTS = {
+    "sources": "list the log formats that can be read",
+    "policies": "list the responses a policy can name",
+    "presets": "list the synthetic failure models",
+    "queries": "list the tables and macros of the catalog",
+    "figures": "list the figures of the report",
+    "scenarios": "list the shipped scenarios",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that names the nearest valid word."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = ""
+        if "invalid choice: '" in message and "choose from" in message:
+            word = message.split("invalid choice: '")[1].split("'")[0]
+            choices = message.split("choose from")[1].strip(" )")
+            hint = nearest(word, [choice.strip(" '") for choice in choices.split(",")])
+        print(f"{self.prog}: {message}" + (f"\n  to do: {hint}" if hint else ""), file=sys.stderr)
+        print(f"  `{self.prog} --help` shows the usage", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    top = _Parser(
+        prog="goodput",
+        description="From a failure log to the training goodput that each resilience policy keeps.",
+        epilog="Begin with `goodput run demo`. Exit codes: 0 done, 1 a check not met, 2 bad input, 3 no data.",
+    )
+    top.add_argument("--version", action="version", version=f"goodput-replay {__version__}")
+    top.add_argument(
+        "--root", type=Path, default=None, metavar="DIR", help=f"home of built data (default {DEFAULT_ROOT})"
+    )
+    top.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    loud = top.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", help="no log lines")
+    loud.add_argument("-v", "--verbose", action="store_true", help="a traceback with an error")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    run = commands.add_parser("run", help="all stages of a scenario, only what is stale")
+    run.add_argument("scenario", metavar="SCENARIO", help="a name from `goodput scenarios`, or a .toml file")
+    for name, text in (
+        ("synth", "draw a scenario's synthetic failures as events"),
+        ("timelines", "events into timelines"),
+        ("replay", "timelines and policies into ledgers"),
+    ):
+        one = commands.add_parser(name, help=text)
+        one.add_argument("scenario", metavar="SCENARIO", help="a shipped scenario, or a .toml file")
+    report = commands.add_parser("report", help="ledgers into a page, or its figures as files")
+    report.add_argument("scenario", metavar="SCENARIO", help="a shipped scenario, or a .toml file")
+    report.add_argument(
+        "--format", default="html", metavar="LIST", help=f"comma-separated: {', '.join(REPORT_FORMATS)}"
+    )
+
+    ingest = commands.add_parser("ingest", help="a log into events and rejects")
+    ingest.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
+    ingest.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, glob, or - for stdin")
+    ingest.add_argument("--tz", metavar="ZONE", help="zone of times that have none, e.g. UTC, Europe/Berlin")
+    ingest.add_argument("--year", type=int, help="year of times that have none")
+    ingest.add_argument("--boot-time", metavar="T", help="instant of boot, for seconds since boot")
+    ingest.add_argument("--as-of", metavar="T", help="instant the log was taken; no event may be later")
+    ingest.add_argument("--cluster", default="", metavar="NAME", help="the cluster the log belongs to")
+    ingest.add_argument("--strict", action="store_true", help="exit 1 when a row is rejected")
+    fetch = commands.add_parser("fetch", help="a public trace into the root's raw folder")
+    fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
+    fetch.add_argument("--from", dest="from_file", type=Path, metavar="FILE", help="take it from this file")
+
+    sql = commands.add_parser("sql", help="read-only SQL on the catalog")
+    sql.add_argument("query", nargs="?", metavar="QUERY", help="one SELECT; - reads it from stdin")
+    sql.add_argument("-f", "--file", metavar="FILE", help="a .sql file, or the name of a worked query")
+    sql.add_argument(
+        "--param", action="append", default=[], metavar="K=V", help="value of $k in the query; repeatable"
+    )
+    sql.add_argument("--format", choices=FORMATS, default=None, help="default: table")
+    sql.add_argument("--timeout", type=float, default=None, metavar="S", help="time limit, seconds")
+    sql.add_argument("--describe", action="store_true", help="list tables, macros and columns")
+
+    for name, text in LISTS.items():
+        commands.add_parser(name, help=text)
+    commands.add_parser("check", help="all invariants on the built data; no output is good")
+    commands.add_parser("doctor", help="versions, catalog, disk, stale files; what to do")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = parser().parse_args(arguments)
+    from pipeline import commands
+
+    try:
+        code = commands.call(options)
+        sys.stdout.flush()
+    except PipelineError as error:
+        if options.verbose:
+            raise
+        print(f"goodput: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("goodput: interrupted; a rerun goes on where this one stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has gone; point stdout elsewhere so that closing it stays silent.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if options.verbose:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"goodput: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
+    return code
