@@ -36,10 +36,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = ""
         if "invalid choice: '" in message and "choose from" in message:
-            word = message.split("invalid choice: '")[1].split("'")[0]
-            choices = message.split("choose from")[1].strip(" )")
-            hint = nearest(word, [choice.strip(" '") for choice in choices.split(",")])
-        print(f"{self.prog}: {message}" + (f"\n  to do: {hint}" if hint else ""), file=sys.stderr)
+            said, _, choices = message.partition("choose from")
+            word = said.partition("invalid choice: '")[2].partition("'")[0]
+            hint = nearest(word, [choice.strip(" ')") for choice in choices.split(",")])
+        advice = f"\n  to do: {hint}" if hint else ""
+        print(f"{self.prog}: {message}{advice}", file=sys.stderr)
         print(f"  `{self.prog} --help` shows the usage", file=sys.stderr)
         raise SystemExit(2)
 
@@ -83,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     ingest.add_argument("--year", type=int, help="year of times that have none")
     ingest.add_argument("--boot-time", metavar="T", help="instant of boot, for seconds since boot")
     ingest.add_argument("--as-of", metavar="T", help="instant the log was taken; no event may be later")
-    ingest.add_argument("--cluster", default="", metavar="NAME", help="the cluster the log belongs to")
+    ingest.add_argument("--cluster", metavar="NAME", help="the cluster the log belongs to")
     ingest.add_argument("--strict", action="store_true", help="exit 1 when a row is rejected")
     fetch = commands.add_parser("fetch", help="a public trace into the root's raw folder")
     fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")

@@ -159,7 +159,9 @@ def _report(session: Session) -> int:
     for part in formats:
         if part not in cli.REPORT_FORMATS:
             hint = nearest(part, cli.REPORT_FORMATS)
-            raise InputError("--format", f"found {part!r}", f"a list out of {listed(cli.REPORT_FORMATS)}", hint)
+            raise InputError(
+                "--format", f"found {part!r}", f"a list out of {listed(cli.REPORT_FORMATS)}", hint
+            )
     code = _run(session)
     others = [part for part in formats if part != "html"]
     if others:
@@ -181,8 +183,6 @@ def _run(session: Session) -> int:
             session.lake, scenario, events, timelines, replay, session.log, session.copy_to
         )
         session.note("report", ran)
-        # The report's own run is a row of `runs`, which the catalog lists by file.
-        _catalog(session, scenario.name) if ran else None
     if not session.ran:
         session.log("nothing to do: everything is current")
     page = session.lake.table(record, "index.html")
@@ -197,7 +197,7 @@ def _ingest(session: Session) -> int:
     from pipeline.ingest.parsing import Options
 
     asked = session.options
-    options = Options(
+    options = Options.of(
         tz=asked.tz, year=asked.year, boot_time=asked.boot_time, as_of=asked.as_of, cluster=asked.cluster
     )
     with session.locked():
@@ -249,7 +249,9 @@ def _sql(session: Session) -> int:
         print(sandbox.describe(session.lake))
         return 0
     if (options.query is None) == (options.file is None):
-        raise InputError("sql", "neither a query nor -f" if options.query is None else "a query and -f", "one")
+        raise InputError(
+            "sql", "neither a query nor -f" if options.query is None else "a query and -f", "one"
+        )
     if options.file is not None:
         query = sandbox.load_adhoc(options.file)
     else:
@@ -292,11 +294,11 @@ def _listing(what: str) -> list[tuple[str, str]]:
     if what == "sources":
         from pipeline.ingest import sources
 
-        return [(name, _first_line(sources.load(name).__doc__)) for name in sources.names()]
+        return list(sources.descriptions().items())
     if what == "presets":
         from pipeline.synth import presets
 
-        return [(name, _first_line(presets.load(name).__doc__)) for name in presets.names()]
+        return list(presets.descriptions().items())
     if what == "figures":
         from pipeline.report import figures
 
@@ -340,5 +342,3 @@ def _doctor(session: Session) -> int:
     data = {"findings": [vars(item) for item in findings]}
     _print(session, plain, data)
     return 0 if all(item.is_good for item in findings) else 1
-
-

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import re
 import tomllib
 import types
@@ -18,6 +19,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,6 @@ REEXPANDS = ("next_interruption", "immediate", "checkpoint")
 PLACEMENTS = ("random", "listed")
 STARTS = ("clean", "steady")
 INTERVAL_RULES = ("young", "daly")
-RIGID = "rigid"
 
 
 def _key(
@@ -223,7 +224,9 @@ def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
     where = path.name
     if not _NAME.fullmatch(name):
         raise InputError(where, f"the file's name {name!r} cannot name a scenario", "letters, digits, - _ .")
-    _exact_keys(where, document, ["title", *_TABLES, "policy"], required=("trace", "cluster", "job", "policy"))
+    _exact_keys(
+        where, document, ["title", *_TABLES, "policy"], required=("trace", "cluster", "job", "policy")
+    )
     tables = {key: _table(where, key, kind, document.get(key, {})) for key, kind in _TABLES.items()}
     raw = document["policy"]
     if not isinstance(raw, list) or not raw:
@@ -321,8 +324,7 @@ def _in_range(where: str, value: Any, rule: Mapping[str, Any]) -> None:
             continue
         low, high, above = rule.get("low"), rule.get("high"), rule.get("above")
         out = (
-            number != number  # not a number
-            or abs(number) == float("inf")
+            not math.isfinite(number)
             or (low is not None and number < low)
             or (high is not None and number > high)
             or (above is not None and number <= above)
@@ -434,11 +436,8 @@ def _check_cluster(where: str, scenario: Scenario) -> None:
 
 def _check_curve(where: str, power: Power) -> None:
     points = power.curve
-    rising = all(
-        later[0] > earlier[0] and later[1] >= earlier[1]
-        for earlier, later in zip(points, points[1:], strict=False)
-    )
-    if not points or points[0] != (1, 1) or not rising:
+    rising = all(p1 > p0 and s1 >= s0 for (p0, s0), (p1, s1) in pairwise(points))
+    if not points or points[0] != (1.0, 1.0) or not rising:
         raise InputError(
             f"{where} [power] curve",
             f"found {[list(point) for point in points]}",
@@ -449,10 +448,6 @@ def _check_curve(where: str, power: Power) -> None:
 def _check_policy(place: str, policy: Policy, scenario: Scenario) -> None:
     if not policy.name.strip():
         raise InputError(f"{place} name", "empty", "a name")
-    if policy.response == RIGID and policy.batch not in (None, "pause"):
-        raise InputError(
-            f"{place} batch", f"{policy.batch!r} with response rigid", "pause: a rigid job keeps its batch"
-        )
     for degree in policy.reduced_tp:
         if degree >= scenario.job.tp:
             raise InputError(

@@ -34,12 +34,12 @@ def from_us(instant_us: int) -> datetime:
     return EPOCH + timedelta(microseconds=instant_us)
 
 
-def exact(number: float | int | str | Fraction) -> Fraction:
+def exact(number: float | str | Fraction) -> Fraction:
     """Return the decimal a person wrote (0.1, "1.069") as an exact fraction, not its binary neighbour."""
     return number if isinstance(number, Fraction) else Fraction(str(number))
 
 
-def seconds_to_us(seconds: float | int | Fraction) -> int:
+def seconds_to_us(seconds: float | Fraction) -> int:
     """Return seconds as whole microseconds, rounded half to even."""
     return round(exact(seconds) * US_PER_S)
 

@@ -1,0 +1,1 @@
+"""Parquet, manifest, catalog and SQL: what the stages share."""

@@ -23,6 +23,7 @@ STORAGE_VERSION = "v1.4.0"
 INGESTED = "ingested_events"
 # Where each base table comes from: the stages whose records hold it.
 _STAGES = {"events": ("ingest", "synth"), "rejects": ("ingest", "synth"), "files": ("ingest", "synth")}
+_TABLE_STAGES = ("ingest", "synth", "timelines", "replay")
 _SQL_TYPES = {TEXT: "varchar", INT: "bigint", FLOAT: "double", TIME: "timestamp", BOOL: "boolean"}
 
 
@@ -37,7 +38,9 @@ def base_tables(lake: Lake, records: Mapping[str, Record] | None = None) -> dict
             for _, record in current
             if record.stage in stages_of and table in record.outputs
         ]
-    found["runs"] = sorted(lake.path("runs").glob("*.parquet"))
+    # Runs are listed by a pattern: every run of a stage adds a file, also the one that writes the catalog.
+    runs = lake.path("runs")
+    found["runs"] = [runs / "*.parquet"] if any(runs.glob("*.parquet")) else []
     return found
 
 
@@ -105,7 +108,7 @@ def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
 def stage(lake: Lake, log: stages.Log, scenario: str = "") -> tuple[Record, bool]:
     """Publish the catalog when a table, a query or a column's meaning has changed."""
     queries = sql.load("1_events", "3_metrics", "4_outcomes")
-    records = {key: record for key, record in lake.records().items() if record.stage != STAGE}
+    records = {key: record for key, record in lake.records().items() if record.stage in _TABLE_STAGES}
     inputs = {
         "tables": {key: {n: o.path for n, o in record.outputs.items()} for key, record in records.items()},
         "root": str(lake.root.resolve()),
@@ -132,5 +135,3 @@ def write(lake: Lake) -> None:
             comment(con)
             con.execute("use memory")
             con.execute("detach catalog")
-
-

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def broken(
-    con: duckdb.DuckDBPyConnection, tables: Iterable[str], parameters: Mapping[str, Any]
-) -> list[str]:
+def broken(con: duckdb.DuckDBPyConnection, tables: Iterable[str], parameters: Mapping[str, Any]) -> list[str]:
     """Return one line for each broken rule among the checks whose tables are all there."""
     there, lines = set(tables), []
     for query in sql.load("checks").values():

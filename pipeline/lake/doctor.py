@@ -97,6 +97,12 @@ def _leftovers(lake: Lake) -> Finding:
 
 
 def _unused(lake: Lake) -> list[Path]:
-    used = {lake.path(output.path) for record in lake.records().values() for output in record.outputs.values()}
-    built = [path for stage in ("ingest", "synth", "timelines", "replay") for path in lake.path(stage).rglob("*.parquet")]
+    used = {
+        lake.path(output.path) for record in lake.records().values() for output in record.outputs.values()
+    }
+    built = [
+        path
+        for stage in ("ingest", "synth", "timelines", "replay")
+        for path in lake.path(stage).rglob("*.parquet")
+    ]
     return [path for path in built if path not in used]

@@ -164,7 +164,9 @@ class Lake:
             if document["format"] != _FORMAT:
                 raise InputError(str(path), f"format {document['format']!r}", f"format {_FORMAT}", _REBUILD)
             return {
-                key: Record(**{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}})
+                key: Record(
+                    **{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}}
+                )
                 for key, row in document["records"].items()
             }
         except (ValueError, KeyError, TypeError) as error:

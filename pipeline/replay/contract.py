@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 
@@ -55,7 +56,7 @@ class Shape:
     def speed(self, power: Fraction) -> Fraction:
         """Return the speed at a power (both relative to TDP): straight between the curve's points."""
         points = self.curve
-        for (p0, s0), (p1, s1) in zip(points, points[1:], strict=False):
+        for (p0, s0), (p1, s1) in pairwise(points):
             if power <= p1:
                 return s0 + (s1 - s0) * (power - p0) / (p1 - p0)
         return points[-1][1]

@@ -224,7 +224,7 @@ class _Replay:
     # -- one instant ---------------------------------------------------------------------------
 
     def _strike(self, instant: Instant) -> None:
-        """Apply all changes of an instant, then the interruption they cause, judged by the old configuration."""
+        """Apply an instant's changes, then the interruption they cause, judged by the configuration before."""
         hit = instant.app_fault or any(self._gpus_in_use(domain) & mask for domain, mask in instant.hits)
         for domain, mask in instant.up:
             before = self.down[domain]
@@ -282,7 +282,7 @@ class _Replay:
         self.want_better = self.reexpand != "next_interruption"
 
     def _reexpand(self) -> None:
-        """Begin what a better configuration asks for: a save, a wait for the save under way, or the change."""
+        """Begin what a better configuration asks for: a save, a wait for one under way, or the change."""
         self.want_better, self.until = False, NEVER
         if not self._better():
             return
@@ -353,4 +353,3 @@ def _lowest(healthy: int, need: int) -> int:
         if short <= 0:
             return mask
         reach += short
-

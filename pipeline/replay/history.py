@@ -56,5 +56,3 @@ def _mask(first: int, last: int) -> int:
 
 def _ticks(frame: pl.DataFrame, name: str, origin_us: int) -> list[int]:
     return (frame[name].dt.timestamp("us") - origin_us).to_list()
-
-

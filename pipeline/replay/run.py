@@ -40,15 +40,23 @@ def check_policies(scenario: Scenario) -> None:
         try:
             batches = responses.load(policy.response).BATCHES
         except InputError as error:
-            raise InputError(f"{place} response", f"{policy.response!r} is unknown", error.expected, error.hint) from None
+            raise InputError(
+                f"{place} response", f"{policy.response!r} is unknown", error.expected, error.hint
+            ) from None
         if policy.batch is not None and policy.batch not in batches:
             raise InputError(
-                f"{place} batch", f"{policy.batch!r} with response {policy.response}", f"one of {', '.join(batches)}"
+                f"{place} batch",
+                f"{policy.batch!r} with response {policy.response}",
+                f"one of {', '.join(batches)}",
             )
 
 
 def stage(
-    lake: Lake, scenario: Scenario, timelines: Record, log: stages.Log, progress: Progress = lambda items, _: items
+    lake: Lake,
+    scenario: Scenario,
+    timelines: Record,
+    log: stages.Log,
+    progress: Progress = lambda items, _: items,
 ) -> tuple[Record, bool]:
     """Replay a scenario's policies, when the timelines, the policies or the engine have changed."""
     check_policies(scenario)
@@ -158,7 +166,9 @@ def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[
         yield name, _failures(scenario, timelines, downtime.filter(chosen), onsets.filter(chosen))
 
 
-def _failures(scenario: Scenario, timelines: Record, downtime: pl.DataFrame, onsets: pl.DataFrame) -> Failures:
+def _failures(
+    scenario: Scenario, timelines: Record, downtime: pl.DataFrame, onsets: pl.DataFrame
+) -> Failures:
     import polars as pl
 
     histories, counts = {}, {}

@@ -74,12 +74,12 @@ class Study:
         overhead = units.exact(policy.reshard_overhead_frac)
         packer = self._packer(policy.response, self.batch_of(policy), dp, overhead, policy.reduced_tp)
         capability = self._capability(policy.response, policy.reduced_tp)
-        ledger = engine.replay(
-            history, self.shape, capability, packer, times, policy.reexpand, spans=spans
-        )
+        ledger = engine.replay(history, self.shape, capability, packer, times, policy.reexpand, spans=spans)
         return ledger, times
 
-    def row(self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None) -> dict[str, Any]:
+    def row(
+        self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None
+    ) -> dict[str, Any]:
         """Return a policy's row of `outcomes` for one placement."""
         ledger, times = self.replay(policy, failures, seed, spans)
         power = self.scenario.power
@@ -136,7 +136,7 @@ class Study:
     def _new_packer(
         self, response: str, batch: str, dp: int, overhead: Fraction, _reduced: tuple[int, ...]
     ) -> Packer:
-        return Packer(self.shape, responses.load(response), batch, dp, overhead)  # type: ignore[arg-type]
+        return Packer(self.shape, responses.load(response), batch, dp, overhead)
 
     def _new_capability(self, response: str, reduced_tp: tuple[int, ...]) -> tuple[Capability, ...]:
         module: ModuleType = responses.load(response)

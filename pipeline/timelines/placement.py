@@ -31,7 +31,9 @@ def population(named: Sequence[str], cluster: Cluster, where: str) -> list[str]:
     unnamed = [f"unnamed-{number:0{width}}" for number in range(1, missing + 1)]
     clash = taken.intersection(unnamed)
     if clash:
-        raise InputError(where, f"the log itself names {min(clash)!r}", "node names not of the form unnamed-N")
+        raise InputError(
+            where, f"the log itself names {min(clash)!r}", "node names not of the form unnamed-N"
+        )
     return [*named, *unnamed]
 
 

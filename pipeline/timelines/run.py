@@ -68,7 +68,9 @@ def window_of(scenario: Scenario, day_0: str | None) -> Window:
         )
     origin = datetime.fromisoformat(day_0)
     first, last = trace.window_d if trace.window_d is not None else (0.0, trace.days or 0.0)
-    return Window(*(origin + timedelta(microseconds=round(units.exact(d) * units.US_PER_D)) for d in (first, last)))
+    return Window(
+        *(origin + timedelta(microseconds=round(units.exact(d) * units.US_PER_D)) for d in (first, last))
+    )
 
 
 def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.Log) -> tuple[Record, bool]:
@@ -115,7 +117,7 @@ def _tables(
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     con.execute("create temp view ingested_events as from read_parquet(" + _listing(files) + ")")
     sql.build(con, [queries["events"]], {})
-    _check_window(con, scenario, window)
+    span = _check_window(con, scenario, window)
     con.register("severity_choices", _severity_choices(scenario))
     con.register("placements", _placements(con, scenario).to_arrow())
     parameters = {
@@ -144,6 +146,7 @@ def _tables(
         "window_end": window.end.isoformat(),
         "window_us": window.us,
         "domain_size": scenario.cluster.domain_size,
+        **span,
         "what_ifs": [name for name, _, _ in cases],
         **_counts(con),
     }
@@ -159,18 +162,27 @@ def _stored(con: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
     return con.sql(f"select {names} from {name}").to_arrow_table().cast(arrow_schema(name))
 
 
-def _check_window(con: duckdb.DuckDBPyConnection, scenario: Scenario, window: Window) -> None:
+def _check_window(
+    con: duckdb.DuckDBPyConnection, scenario: Scenario, window: Window
+) -> dict[str, str | None]:
+    """Return the first and last instant of the events; raise when the window meets none of them."""
     first, last, rows = _one(
         con, "select epoch_us(min(t_start)), epoch_us(max(coalesce(t_end, t_start))), count(*) from events"
     )
     if rows == 0 and scenario.trace.preset is None:
-        raise NoDataError(f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault")
+        raise NoDataError(
+            f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault"
+        )
     if rows and not (units.to_us(window.start) <= last and first < units.to_us(window.end)):
         raise InputError(
             f"{scenario.path.name} [trace] window",
             f"{_day(window.start)} to {_day(window.end)} lies outside the trace",
             f"a window that meets {_day(units.from_us(first))} to {_day(units.from_us(last))} (UTC)",
         )
+    return {
+        "first_event": units.from_us(first).isoformat() if rows else None,
+        "last_event": units.from_us(last).isoformat() if rows else None,
+    }
 
 
 def _day(moment: datetime) -> str:
@@ -186,7 +198,9 @@ def _severity_choices(scenario: Scenario) -> pa.Table:
     import pyarrow as pa
 
     chosen = {**scenario.trace.severity, **dict.fromkeys(scenario.trace.exclude, "info")}
-    return pa.table({"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())})
+    return pa.table(
+        {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
+    )
 
 
 def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
@@ -201,7 +215,8 @@ def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
         nodes = node_names(cluster.nodes)
     else:
         named = con.execute(
-            "select node from events where node is not null group by node order by min(t_start), min(file), min(\"row\")"
+            """select node from events where node is not null
+            group by node order by min(t_start), min(file), min("row")"""
         ).fetchall()
         nodes = placement.population([name for (name,) in named], cluster, where)
     largest = _one(con, "select max(gpu) from events")[0]

@@ -1,13 +1,18 @@
 -- title: Policies of a scenario side by side
 -- grain: one row per policy
--- reads: outcomes
--- units: fractions of the pool's GPU-hours; GPU-hours; mean, lowest and highest over placements
--- source: model.md section 7
--- caveat: policies may hold back different spares; splits compares each at its own best.
+-- reads: outcomes, best_splits
+-- units: fractions of the pool's GPU-hours; GPU-hours; kWh; mean, lowest and highest over placements
+-- source: model.md section 6: a table at the stated spares stands beside each policy at its best split
+-- caveat: policies may hold back different spares; best_* is the policy's best split under the same batch rule
+--   and is null when the splits were not replayed.
 with
 
 outcomes as (
     select * from outcomes where scenario = $scenario
+),
+
+best as (
+    select * from best_splits($scenario)
 ),
 
 compared as (
@@ -30,5 +35,14 @@ compared as (
     group by policy
 )
 
-select * from compared
-order by goodput_frac desc, policy
+select
+    compared.*,
+    best.spare_domains as best_spare_domains,
+    best.dp as best_dp,
+    best.goodput_frac as best_goodput_frac,
+    best.goodput_low_frac as best_goodput_low_frac,
+    best.goodput_high_frac as best_goodput_high_frac,
+    best.productive_gpu_h as best_productive_gpu_h,
+from compared
+left join best on best.policy = compared.policy and best.batch = compared.batch
+order by compared.goodput_frac desc, compared.policy

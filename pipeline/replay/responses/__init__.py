@@ -19,7 +19,7 @@ def names() -> list[str]:
 
 @cache
 def load(name: str) -> ModuleType:
-    """Return the module of a response; raise InputError for an unknown name, TypeError for a broken module."""
+    """Return a response's module; raise InputError when it is unknown, TypeError when it is broken."""
     if name not in names():
         raise InputError(f"response {name!r}", "unknown", f"one of {listed(names())}", nearest(name, names()))
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")

@@ -1,0 +1,83 @@
+-- title: What became of every row of the log
+-- grain: one row per item, in reading order
+-- reads: files, rejects, events, unpaired_clears, outages, scenario_window
+-- units: counts; of_count is the whole an item is part of
+-- source: model.md section 2, rule 1: read = accepted + rejected
+-- caveat: counts all ingested files of the sources that the scenario's outages come from (the report looks at
+--   the scenario's own files only). Outages of severity info or degraded take no GPU away.
+with
+
+outages as (
+    select * from outages where scenario = $scenario
+),
+
+sources as (
+    select distinct source from events where event_id in (select outage_id from outages)
+),
+
+files as (
+    select * from files
+    where source in (select source from sources) or not exists (select 1 from sources)
+),
+
+rejects as (
+    select * from rejects
+    where source in (select source from sources) or not exists (select 1 from sources)
+),
+
+unpaired_clears as (
+    select * from unpaired_clears where scenario = $scenario
+),
+
+totals as (
+    select
+        (select count(*) from files) as files,
+        (select coalesce(sum(rows_read), 0)::bigint from files) as rows_read,
+        (select coalesce(sum(rows_accepted), 0)::bigint from files) as rows_accepted,
+        (select count(*) from outages) as outages,
+),
+
+machines as (
+    select * from scenario_window($scenario)
+),
+
+items as (
+    select 1 as place, 'files' as item, '' as reason, files as count, null::bigint as of_count from totals
+    union all
+    select 2, 'rows read', '', rows_read, null from totals
+    union all
+    select 3, 'rows accepted', '', rows_accepted, rows_read from totals
+    union all
+    select 4, 'rows rejected', '', rows_read - rows_accepted, rows_read from totals
+    union all
+    select 5, 'rejected because', reason, count(*), any_value(rows_read)
+    from rejects cross join totals
+    group by reason
+    union all
+    select 6, 'clears of no open fault', '', (select count(*) from unpaired_clears), rows_accepted from totals
+    union all
+    select 7, 'outages', '', outages, null from totals
+    union all
+    select 8, 'outages by severity', severity, count(*), any_value(totals.outages)
+    from outages cross join totals
+    group by severity
+    union all
+    select 9, 'outages still open at the window''s end', '', count(*) filter (is_censored), count(*) from outages
+    union all
+    select 10, 'outages with an assumed end', '', count(*) filter (end_origin = 'assumed'), count(*) from outages
+    union all
+    select 11, 'outages of no length', '', count(*) filter (duration_s = 0), count(*) from outages
+    union all
+    select 12, 'nodes with an outage', '', count(distinct node), (select nodes from machines) from outages
+    union all
+    select 13, 'unplaced nodes', '', unplaced_nodes, nodes from machines
+)
+
+select
+    item,
+    reason,
+    count,
+    of_count,
+    count / nullif(of_count, 0) as share_frac,
+from items
+order by place, count desc, reason

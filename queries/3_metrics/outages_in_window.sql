@@ -1,0 +1,47 @@
+-- title: Outages that take GPUs away, cut to the window, with the GPUs they take
+-- grain: one row per outage of severity down
+-- reads: outages, placements, scenario_window
+-- units: down_h in hours within the window, duration_h in hours as logged, gpus a count; times UTC, [t_start, t_end)
+-- source: model.md section 1 (outage) and section 2, rule 5
+-- caveat: raw outages, before the union: two faults of one node at one time count twice. Unplaced nodes are
+--   in here, because a log does not know the pool. A node without a placement counts one GPU.
+with
+
+outages as (
+    select * from outages where scenario = $scenario and severity = 'down'
+),
+
+bounds as (
+    select t_start as window_start, t_end as window_end, first_seed from scenario_window($scenario)
+),
+
+node_gpus as (
+    select node, sum(gpus)::bigint as gpus
+    from placements
+    where scenario = $scenario and placement_seed = (select first_seed from bounds)
+    group by node
+),
+
+clipped as (
+    select
+        outage_id,
+        outages.node,
+        outages.gpu,
+        component,
+        reason,
+        is_censored,
+        end_origin,
+        t_start >= window_start as begins_in_window,
+        greatest(t_start, window_start) as t_start,
+        least(t_end, window_end) as t_end,
+        duration_s / 3600 as duration_h,
+        case when outages.gpu is null then coalesce(node_gpus.gpus, 1) else 1 end as gpus,
+    from outages
+    cross join bounds
+    left join node_gpus on node_gpus.node = outages.node
+)
+
+select
+    *,
+    greatest(epoch_us(t_end) - epoch_us(t_start), 0) / 3600e6 as down_h,
+from clipped

@@ -1,0 +1,105 @@
+-- title: The answer: the best policy for each batch rule, and what it loses
+-- grain: batch rule
+-- reads: best_splits, best_ledger, splits, loss_by_component, what_if_gains, scenario_window
+-- units: fractions of the pool's GPU-hours; GPU-hours; GPU-hours a day; mean, lowest and highest over placements
+-- source: model.md sections 6 and 7
+-- caveat: the largest loss may be a choice (spare_idle) or a shape (static) and not a fault; gain is no loss.
+--   The lead over the next policy is paired by placement.
+with
+
+ranked as (
+    select *, row_number() over (partition by batch order by goodput_frac desc, policy) as place
+    from best_splits($scenario)
+),
+
+best as (
+    select * from ranked where place = 1
+),
+
+losses as (
+    select batch, policy, bucket, gpu_h, share_frac
+    from best_ledger($scenario)
+    where bucket not in ('productive', 'gain')
+),
+
+largest as (
+    select losses.*
+    from losses
+    inner join best on best.batch = losses.batch and best.policy = losses.policy
+    qualify row_number() over (partition by losses.batch order by gpu_h desc, bucket) = 1
+),
+
+splits as (
+    select * from splits where scenario = $scenario
+),
+
+leads as (
+    select
+        best.batch,
+        second.policy as next_policy,
+        any_value(second.goodput_frac) as next_goodput_frac,
+        avg(mine.goodput_frac - theirs.goodput_frac) as lead_frac,
+        min(mine.goodput_frac - theirs.goodput_frac) as lead_low_frac,
+        max(mine.goodput_frac - theirs.goodput_frac) as lead_high_frac,
+        count(*) filter (mine.goodput_frac > theirs.goodput_frac) as lead_placements,
+    from best
+    inner join ranked as second on second.batch = best.batch and second.place = 2
+    inner join splits as mine
+        on mine.batch = best.batch and mine.policy = best.policy and mine.spare_domains = best.spare_domains
+    inner join splits as theirs
+        on
+            theirs.batch = second.batch
+            and theirs.policy = second.policy
+            and theirs.spare_domains = second.spare_domains
+            and theirs.placement_seed = mine.placement_seed
+    group by best.batch, second.policy
+),
+
+components as (
+    select *
+    from loss_by_component($scenario)
+    where brings_back_gpu_h is not null
+    qualify row_number() over (partition by batch order by brings_back_gpu_h desc, component) = 1
+),
+
+half_repair as (
+    select * from what_if_gains($scenario) where what_if = 'half_repair'
+)
+
+select
+    best.batch,
+    best.policy,
+    best.spare_domains,
+    best.dp,
+    best.placements,
+    best.goodput_frac,
+    best.goodput_low_frac,
+    best.goodput_high_frac,
+    best.interruptions,
+    best.productive_gpu_h,
+    best.productive_gpu_h / (select window_d from scenario_window($scenario)) as productive_gpu_h_per_day,
+    best.total_gpu_h,
+    largest.bucket as largest_loss,
+    largest.gpu_h as largest_loss_gpu_h,
+    largest.share_frac as largest_loss_frac,
+    leads.next_policy,
+    leads.next_goodput_frac,
+    leads.lead_frac,
+    leads.lead_low_frac,
+    leads.lead_high_frac,
+    leads.lead_placements,
+    components.component as worst_component,
+    components.brings_back_gpu_h as worst_component_gain_gpu_h,
+    components.brings_back_gpu_h_per_day as worst_component_gain_gpu_h_per_day,
+    components.brings_back_frac as worst_component_gain_frac,
+    half_repair.gain_gpu_h as half_repair_gain_gpu_h,
+    half_repair.gain_gpu_h_per_day as half_repair_gain_gpu_h_per_day,
+    half_repair.gain_frac as half_repair_gain_frac,
+    half_repair.gain_low_frac as half_repair_gain_low_frac,
+    half_repair.gain_high_frac as half_repair_gain_high_frac,
+from best
+left join largest on largest.batch = best.batch
+left join leads on leads.batch = best.batch
+left join components on components.batch = best.batch
+left join half_repair on half_repair.batch = best.batch and half_repair.policy = best.policy
+order by best.goodput_frac desc, best.batch
