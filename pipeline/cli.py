@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(
         prog="goodput",
         description="From a failure log to the training goodput that each resilience policy keeps.",
-        epilog="Begin with `goodput run demo`. Exit codes: 0 done, 1 a check not met, 2 bad input, 3 no data.",
+        epilog="Begin with `goodput run demo`. Exit codes: 0 done, 1 check not met, 2 bad input, 3 no data.",
     )
     top.add_argument("--version", action="version", version=f"goodput-replay {__version__}")
     top.add_argument(

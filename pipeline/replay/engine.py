@@ -224,7 +224,7 @@ class _Replay:
     # -- one instant ---------------------------------------------------------------------------
 
     def _strike(self, instant: Instant) -> None:
-        """Apply an instant's changes, then the interruption they cause, judged by the configuration before."""
+        """Apply an instant's changes, then the interruption they cause, judged by the old configuration."""
         hit = instant.app_fault or any(self._gpus_in_use(domain) & mask for domain, mask in instant.hits)
         for domain, mask in instant.up:
             before = self.down[domain]

@@ -8,8 +8,9 @@ rule yield; there is no search. It depends only on the sequence of offers, so it
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from pipeline.replay.contract import Offer, Replica, Response, Shape, Work
 
@@ -60,13 +61,23 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Replicas alike: `count` of them from place `index` of the packing, samples each, and their work."""
+class _Kind:
+    """A kind of replica: what it does, and the GPUs, full groups and power of its groups."""
 
-    index: int
-    count: int
-    samples: int
     work: Work
+    gpus: int
+    full_groups: int
+    power_gpus: Fraction
+    is_full: bool
+
+
+class _Part(NamedTuple):
+    """Replicas alike: `many` of them from replica `first` of the packing on, and the samples each does."""
+
+    first: int
+    many: int
+    samples: int
+    kind: _Kind
 
 
 class Packer:
@@ -81,7 +92,7 @@ class Packer:
         self.reshard_overhead_frac = reshard_overhead_frac
         self.batch_samples = dp * shape.samples_per_replica
         self._rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[batch]
-        self._works: dict[tuple[Offer, ...], Work] = {}
+        self._kinds: dict[tuple[Offer, ...], _Kind] = {}
         self._settings: dict[tuple[int, tuple[Offer, ...]], Setting] = {}
 
     def setting(self, full: int, reduced: tuple[Offer, ...]) -> Setting:
@@ -90,7 +101,7 @@ class Packer:
         found = self._settings.get(key)
         if found is None:
             x_raw, parts = self._rule(self._replicas(full, reduced))
-            found = self._settings[key] = self._described(x_raw, parts, full, reduced)
+            found = self._settings[key] = self._described(x_raw, parts, full)
         return found
 
     def _replicas(self, full: int, reduced: tuple[Offer, ...]) -> list[_Part]:
@@ -99,20 +110,24 @@ class Packer:
         whole = full // size
         parts = []
         if whole:
-            offers = (Offer(self.shape.tp),) * size
-            work = self._work(offers)
-            parts.append(_Part(0, whole, work.samples, work))
+            kind = self._kind((Offer(self.shape.tp),) * size)
+            parts.append(_Part(0, whole, kind.work.samples, kind))
         for index in range(whole, (full + len(reduced)) // size):
             first = index * size - full
-            offers = (Offer(self.shape.tp),) * max(0, -first) + reduced[max(0, first) : first + size]
-            work = self._work(offers)
-            parts.append(_Part(index, 1, work.samples, work))
+            kind = self._kind(
+                (Offer(self.shape.tp),) * max(0, -first) + reduced[max(0, first) : first + size]
+            )
+            parts.append(_Part(index, 1, kind.work.samples, kind))
         return parts
 
-    def _work(self, offers: tuple[Offer, ...]) -> Work:
-        found = self._works.get(offers)
+    def _kind(self, offers: tuple[Offer, ...]) -> _Kind:
+        found = self._kinds.get(offers)
         if found is None:
-            found = self._works[offers] = self.response.work(Replica(offers, self.shape))
+            work = self.response.work(Replica(offers, self.shape))
+            degrees = [offer.degree for offer in offers]
+            full = degrees.count(self.shape.tp)
+            power = sum((d * p for d, p in zip(degrees, work.powers, strict=True)), Fraction(0))
+            found = self._kinds[offers] = _Kind(work, sum(degrees), full, power, full == len(degrees))
         return found
 
     def _first(self, parts: list[_Part]) -> list[_Part]:
@@ -121,26 +136,26 @@ class Packer:
         for part in parts:
             if room <= 0:
                 break
-            taken.append(replace(part, count=min(part.count, room)))
-            room -= part.count
+            taken.append(part._replace(many=min(part.many, room)))
+            room -= part.many
         return taken
 
     def _elastic(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
         taken = self._first(parts)
-        return Fraction(sum(part.samples * part.count for part in taken), self.batch_samples), taken
+        return Fraction(sum(part.samples * part.many for part in taken), self.batch_samples), taken
 
     def _pause(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
         taken = self._handed_out([(part, part.samples) for part in parts])
-        done = sum(part.samples * part.count for part in taken)
+        done = sum(part.samples * part.many for part in taken)
         return (Fraction(1), taken) if done == self.batch_samples else (Fraction(0), [])
 
     def _stretch(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
         """Take the least f >= 1 at which the whole samples done in f * budget add up to the batch."""
-        able = [part for part in self._first(parts) if part.work.paces is not None]
+        able = [part for part in self._first(parts) if part.kind.work.paces is not None]
         if not able:
             return Fraction(0), []
         time = max(self.shape.budget, self._least_time(able))
-        most = [(part, _within(part.work, time, self.shape.virtual_stages)) for part in able]
+        most = [(part, _within(part.kind.work, time, self.shape.virtual_stages)) for part in able]
         return self.shape.budget / time, self._handed_out(most)
 
     def _least_time(self, parts: list[_Part]) -> Fraction:
@@ -152,10 +167,10 @@ class Packer:
         wanted, stages = self.batch_samples, self.shape.virtual_stages
 
         def enough(time: Fraction) -> bool:
-            return sum(part.count * _within(part.work, time, stages) for part in parts) >= wanted
+            return sum(part.many * _within(part.kind.work, time, stages) for part in parts) >= wanted
 
         times = []
-        for fill, slowest in {_fill_and_pace(part.work, stages) for part in parts}:
+        for fill, slowest in {_fill_and_pace(part.kind.work, stages) for part in parts}:
             few, many = 0, wanted
             while few < many:
                 middle = (few + many) // 2
@@ -172,37 +187,38 @@ class Packer:
         for part, each in most:
             if each == 0 or missing == 0:
                 continue
-            count = min(part.count, missing // each)
+            count = min(part.many, missing // each)
             if count:
-                taken.append(replace(part, count=count, samples=each))
+                taken.append(part._replace(many=count, samples=each))
                 missing -= count * each
-            if count < part.count and missing:
-                taken.append(replace(part, index=part.index + count, count=1, samples=missing))
+            if count < part.many and missing:
+                taken.append(_Part(part.first + count, 1, missing, part.kind))
                 missing = 0
         return taken
 
-    def _described(
-        self, x_raw: Fraction, parts: list[_Part], full: int, reduced: tuple[Offer, ...]
-    ) -> Setting:
-        size, tp = self.shape.groups_per_replica, self.shape.tp
+    def _described(self, x_raw: Fraction, parts: list[_Part], full: int) -> Setting:
+        size = self.shape.groups_per_replica
         used = [part for part in parts if part.samples > 0]
-        done = sum(part.samples * part.count for part in used)
-        job_gpus = x_raw * self.dp * size * tp
-        full_used, reduced_used, gpus_used = 0, list[int](), 0
-        gain, power, resharding = Fraction(0), Fraction(0), False
-        for part in used:
-            places = range(part.index * size, (part.index + 1) * size)
-            degrees = [tp if place < full else reduced[place - full].degree for place in places]
-            gpus = sum(degrees)
-            full_used += part.count * sum(place < full for place in places)
-            reduced_used += [place - full for place in places if place >= full]
-            gpus_used += part.count * gpus
-            resharding = resharding or min(degrees) < tp
-            gain += part.count * max(Fraction(0), job_gpus * part.samples / done - gpus)
-            power += part.count * sum(d * p for d, p in zip(degrees, part.work.powers, strict=True))
+        done = sum(part.samples * part.many for part in used)
+        # Work of one sample in GPUs, kept as numerator and denominator: integers are much faster.
+        per_sample = x_raw * self.dp * size * self.shape.tp / done if done else Fraction(0)
+        above, below = per_sample.numerator, per_sample.denominator
+        full_used, reduced_used, gpus_used, gain = 0, list[int](), 0, 0
+        power, resharding = Fraction(0), False
+        for first, many, samples, kind in used:
+            full_used += many * kind.full_groups
+            gpus_used += many * kind.gpus
+            power += many * kind.power_gpus
+            gain += many * max(0, samples * above - kind.gpus * below)
+            if not kind.is_full:
+                resharding = True
+                place = first * size - full
+                reduced_used += range(max(0, place), place + size)
         x = x_raw / (1 + self.reshard_overhead_frac) if resharding else x_raw
-        replicas = sum(part.count for part in used)
-        return Setting(x_raw, x, replicas, full_used, tuple(reduced_used), gain, gpus_used, power)
+        replicas = sum(part.many for part in used)
+        return Setting(
+            x_raw, x, replicas, full_used, tuple(reduced_used), Fraction(gain, below), gpus_used, power
+        )
 
 
 def _fill_and_pace(work: Work, virtual_stages: int) -> tuple[Fraction, Fraction]:

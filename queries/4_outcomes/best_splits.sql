@@ -34,7 +34,9 @@ by_split as (
 ranked as (
     select
         *,
-        row_number() over (partition by batch, policy order by goodput_frac desc, spare_domains) as place,
+        -- Rounded, so that two splits that are equal but for the order of a sum are a tie.
+        row_number() over (partition by batch, policy order by round(goodput_frac, 12) desc, spare_domains)
+            as place,
     from by_split
 )
 

@@ -1,6 +1,6 @@
 -- title: What each component costs the best policy
 -- grain: batch rule x component
--- reads: best_splits, what_if_gains, lost_by_component
+-- reads: best_splits, what_if_gains, lost_by_component, scenario_window
 -- units: GPU-hours, GPU-hours a day, fraction of the pool's GPU-hours; mean over placements
 -- source: model.md section 7 (ledger), interface.md (loss_by_component)
 -- caveat: down_gpu_h is the direct loss (sums of outages); brings_back_gpu_h is what the policy that is best
@@ -22,6 +22,10 @@ lost as (
     select * from lost_by_component($scenario)
 ),
 
+bounds as (
+    select window_d from scenario_window($scenario)
+),
+
 components as (
     select component from lost
     union
@@ -34,13 +38,15 @@ select
     components.component,
     coalesce(lost.outages, 0) as outages,
     coalesce(lost.down_gpu_h, 0) as down_gpu_h,
+    coalesce(lost.down_gpu_h, 0) / window_d as down_gpu_h_per_day,
     gains.gain_gpu_h as brings_back_gpu_h,
     gains.gain_gpu_h_per_day as brings_back_gpu_h_per_day,
+    gains.gain_low_gpu_h_per_day as brings_back_low_gpu_h_per_day,
+    gains.gain_high_gpu_h_per_day as brings_back_high_gpu_h_per_day,
     gains.gain_frac as brings_back_frac,
-    gains.gain_low_frac as brings_back_low_frac,
-    gains.gain_high_frac as brings_back_high_frac,
 from best
 cross join components
+cross join bounds
 left join lost on lost.component = components.component
 left join gains
     on

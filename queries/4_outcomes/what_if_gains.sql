@@ -1,6 +1,6 @@
 -- title: What each policy would gain if something were different
 -- grain: batch rule x policy x what-if
--- reads: what_ifs, splits, best_splits, scenario_window
+-- reads: what_ifs, splits, scenario_window
 -- units: gains in fractions of the pool's GPU-hours, GPU-hours, GPU-hours a day; mean over placements, for the
 --   fraction also lowest and highest
 -- source: model.md section 8; half_repair: repairs twice as fast; without_X: component X never fails
@@ -16,34 +16,21 @@ splits as (
     select * from splits where scenario = $scenario
 ),
 
-best as (
-    select batch, policy, spare_domains from best_splits($scenario)
-),
-
-logged as (
-    select splits.batch, splits.policy, splits.placement_seed, goodput_frac, productive_gpu_h
-    from splits
-    inner join best
-        on
-            best.batch = splits.batch
-            and best.policy = splits.policy
-            and best.spare_domains = splits.spare_domains
-),
-
 paired as (
     select
-        logged.batch,
-        logged.policy,
+        what_ifs.batch,
+        what_ifs.policy,
         what_ifs.what_if,
         what_ifs.spare_domains,
         logged.goodput_frac as logged_frac,
         what_ifs.goodput_frac as what_if_frac,
         what_ifs.productive_gpu_h - logged.productive_gpu_h as gain_gpu_h,
     from what_ifs
-    inner join logged
+    inner join splits as logged
         on
             logged.batch = what_ifs.batch
             and logged.policy = what_ifs.policy
+            and logged.spare_domains = what_ifs.spare_domains
             and logged.placement_seed = what_ifs.placement_seed
 )
 
@@ -58,7 +45,10 @@ select
     min(what_if_frac - logged_frac) as gain_low_frac,
     max(what_if_frac - logged_frac) as gain_high_frac,
     avg(gain_gpu_h) as gain_gpu_h,
-    avg(gain_gpu_h) / (select window_d from scenario_window($scenario)) as gain_gpu_h_per_day,
+    avg(gain_gpu_h) / any_value(window_d) as gain_gpu_h_per_day,
+    min(gain_gpu_h) / any_value(window_d) as gain_low_gpu_h_per_day,
+    max(gain_gpu_h) / any_value(window_d) as gain_high_gpu_h_per_day,
 from paired
+cross join (select window_d from scenario_window($scenario))
 group by batch, policy, what_if
 order by batch, policy, gain_frac desc, what_if

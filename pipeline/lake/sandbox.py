@@ -1,0 +1,277 @@
+"""Run a person's SQL on the lake so that it can read the current tables and do nothing else.
+
+In: a lake and one query. Out: an Arrow table. Two walls stand behind each other: guard.py reads the
+query's parse tree before it runs; and the connection is in memory, the lake's files are registered as
+Arrow datasets, and then DuckDB is locked with no access to files, network, extensions, settings or
+Python variables.
+
+Easy to get wrong: a read-only connection to the catalog file is no sandbox (`explain analyze copy` and
+`with a as (copy ...)` wrote through it), and DuckDB's memory limit does not count single vectors
+(`range(400_000_000)` took 4 GB under a limit of 512 MB), so the process's own limit is lowered too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import InputError, listed, nearest
+from pipeline.lake import catalog, guard, sql
+from pipeline.lake.render import FORMATS, render
+from pipeline.lake.store import Lake
+from pipeline.schema import TABLE_MEANING, TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "Limits", "describe", "load_adhoc", "open_sandbox", "render", "run"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may use; the result may be as large as the memory DuckDB has."""
+
+    time_s: float = 60.0
+    memory_mib: int = 2048
+    threads: int = min(4, os.cpu_count() or 1)
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def open_sandbox(lake: Lake, limits: Limits = DEFAULT_LIMITS) -> duckdb.DuckDBPyConnection:
+    """Return a locked in-memory connection with the lake's current tables, `events` and the macros."""
+    con = sql.connect()
+    for table, files in catalog.base_tables(lake).items():
+        con.register(catalog.table_name(table), _dataset(table, files))
+    catalog.define_derived(con)
+    for setting in (
+        f"set memory_limit = '{limits.memory_mib} MiB'",
+        f"set threads = {limits.threads}",
+        "set temp_directory = ''",  # nothing spills: a query that does not fit is refused
+        "set secret_directory = ''",
+        "set home_directory = ''",
+        "set allow_persistent_secrets = false",
+        "set allow_community_extensions = false",
+        "set python_enable_replacements = false",
+        "set python_scan_all_frames = false",
+        "set allowed_paths = []",
+        "set allowed_directories = []",
+        "set enable_external_access = false",
+        "set lock_configuration = true",
+    ):
+        con.execute(setting)
+    return con
+
+
+def _dataset(table: str, files: list[Path]) -> Any:
+    import pyarrow.dataset as ds
+
+    schema = arrow_schema(table)
+    files = [found for file in files for found in (_matching(file) if "*" in file.name else [file])]
+    if not files:
+        return schema.empty_table()
+    for file in files:
+        if not file.is_file():
+            hint = "`goodput run SCENARIO` builds what is missing"
+            raise InputError(table, f"its file {file.name} is gone", "the files the manifest names", hint)
+    return ds.dataset([str(file) for file in files], format="parquet", schema=schema)
+
+
+def _matching(pattern: Path) -> list[Path]:
+    return sorted(pattern.parent.glob(pattern.name))
+
+
+def run(
+    lake: Lake,
+    query: str,
+    parameters: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    timeout_s: float | None = None,
+) -> pa.Table:
+    """Return the result of one query; raise InputError for all that a person can get wrong.
+
+    `parameters` are texts as typed (`k=v`): whole numbers and decimals become numbers, the rest stays
+    text, and single quotes keep a number as text (`node='17'`). `timeout_s` overrides the time limit.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    if timeout_s is not None:
+        if not 0 < timeout_s <= threading.TIMEOUT_MAX:
+            raise InputError("--timeout", f"{timeout_s:g}", "seconds above 0")
+        limits = replace(limits, time_s=timeout_s)
+
+    with open_sandbox(lake, limits) as con, _limited(con, limits) as late:
+        try:
+            statement, names = guard.check(con, query)
+            return _fetch(con, statement, _values(names, parameters or {}), limits, late)
+        except (duckdb.Error, pa.ArrowException, OSError, MemoryError, RecursionError) as error:
+            raise _explained(error, limits, late=late.is_set()) from None
+
+
+# --- parameters -------------------------------------------------------------------------------------------
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+def typed(text: str) -> int | float | str:
+    """Return a parameter's value: whole number, decimal, else text; single quotes keep a text."""
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) and len(text) < 32 else text
+
+
+def _values(names: frozenset[str], given: Mapping[str, str]) -> dict[str, int | float | str]:
+    if positional := [name for name in names if name.isdigit()]:
+        raise InputError("query", f"a parameter without a name (number {positional[0]})", "parameters as $name")
+    for name in sorted(given.keys() - names):
+        raise InputError(f"--param {name}", f"the query has no ${name}", listed(names), nearest(name, names))
+    if missing := sorted(names - given.keys()):
+        hint = " ".join(f"--param {name}=VALUE" for name in missing)
+        raise InputError("query", f"no value for {', '.join(f'${name}' for name in missing)}", hint=f"add {hint}")
+    return {name: typed(text) for name, text in given.items()}
+
+
+# --- running it ------------------------------------------------------------------------------------------
+
+
+def _fetch(
+    con: duckdb.DuckDBPyConnection,
+    statement: str,
+    values: Mapping[str, int | float | str],
+    limits: Limits,
+    late: threading.Event,
+) -> pa.Table:
+    import pyarrow as pa
+
+    reader = con.sql(statement, params=dict(values) or None).to_arrow_reader(10_000)
+    batches, size = [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if late.is_set():
+            raise MemoryError  # _explained looks at the clock first
+        if size > limits.memory_mib * _MIB:
+            raise MemoryError
+    names: list[str] = []
+    for name in reader.schema.names:
+        number, unique = 2, name
+        while unique in names:
+            number, unique = number + 1, f"{name}_{number}"
+        names.append(unique)
+    return pa.Table.from_batches(batches, schema=reader.schema).rename_columns(names)
+
+
+@contextlib.contextmanager
+def _limited(con: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[threading.Event]:
+    """Interrupt the connection when its time is up; the event tells that this has happened."""
+    done, late = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        if done.wait(limits.time_s):
+            return
+        late.set()
+        while not done.wait(0.05):  # an interrupt between two steps of a query is lost
+            con.interrupt()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        with _process_memory(2 * limits.memory_mib * _MIB):
+            yield late
+    finally:
+        done.set()
+        thread.join()
+
+
+_ONE_AT_A_TIME = threading.RLock()  # the process has one limit
+
+
+@contextlib.contextmanager
+def _process_memory(more_bytes: int) -> Iterator[None]:
+    """Let the process take this much more memory and not more, where the system can tell (Linux)."""
+    import resource
+
+    with _ONE_AT_A_TIME:
+        old = resource.getrlimit(resource.RLIMIT_DATA)
+        try:
+            status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+            wanted = int(status.split("VmData:")[1].split()[0]) * 1024 + more_bytes
+            soft = wanted if old[0] == resource.RLIM_INFINITY else min(wanted, old[0])
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, old[1]))
+        except (OSError, ValueError, IndexError):
+            pass
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, old)
+
+
+def _explained(error: BaseException, limits: Limits, *, late: bool) -> InputError:
+    """Return the one message for a failed query: the limit it met, or DuckDB's own first lines."""
+    text = str(error).replace("\r", "")
+    if late:
+        hint = f"read less, or allow more with --timeout {2 * limits.time_s:g}"
+        return InputError("query", f"stopped after {limits.time_s:g} s", f"a result within {limits.time_s:g} s", hint)
+    if isinstance(error, MemoryError) or "Out of Memory" in text or "bad_alloc" in text:
+        hint = "aggregate, filter or `limit` the rows"
+        limit = f"at most {limits.memory_mib} MiB for work and for the result"
+        return InputError("query", "needs too much memory", limit, hint)
+    if isinstance(error, RecursionError):
+        return InputError("query", "nested too deeply", "a flatter query")
+    lines = [line for line in text.split("\n") if line.strip()][:10]
+    return InputError("query", "\n  ".join(line[:200] for line in lines) or type(error).__name__)
+
+
+# --- worked examples -------------------------------------------------------------------------------------
+
+
+def load_adhoc(name: str) -> sql.Query:
+    """Return the query of `-f NAME`: a file, or the name of one of `queries/adhoc`."""
+    path = Path(name)
+    examples = sql.load("adhoc")
+    if not path.is_file() and name.removesuffix(".sql") in examples:
+        return examples[name.removesuffix(".sql")]
+    try:
+        return sql.read(path)
+    except (OSError, ValueError) as error:
+        reason = "no such file or example" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        expected = f"an SQL file, or one of {listed(examples)}"
+        raise InputError(name, reason, expected, nearest(name, examples)) from None
+
+
+# --- what there is ---------------------------------------------------------------------------------------
+
+
+def describe(lake: Lake) -> str:
+    """Return a text on every table and macro: meaning, columns, parameters, rows."""
+    lines = ["Tables (times are UTC)", ""]
+    with open_sandbox(lake) as con:
+        for table, columns in TABLES.items():
+            ((rows,),) = con.execute(f'select count(*) from "{table}"').fetchall()
+            lines += [f"{table}: {TABLE_MEANING[table]} ({rows:,} rows)"]
+            width = max(len(column.name) for column in columns)
+            lines += [f"  {column.name:{width}}  {column.type:5}  {column.meaning}" for column in columns]
+            lines += [""]
+        lines += ["Macros", ""]
+        for name, query in sorted(catalog.macros().items()):
+            nulls = ", ".join("null" for _ in query.parameters)
+            found = con.execute(f'select column_name from (describe from "{name}"({nulls}))').fetchall()
+            header = query.header
+            lines += [f"{usage(name)}: {header.get('title', '')}", f"  grain: {header.get('grain', '')}"]
+            lines += [f"  columns: {', '.join(row[0] for row in found)}"]
+            lines += [f"  caveat: {header.get('caveat', '')}", ""]
+    return "\n".join(lines)

@@ -1,0 +1,358 @@
+"""Replays that the engine and the reference simulator must agree on, and the comparison itself.
+
+In: a source of choices (a seeded random generator, or Hypothesis). Out: a `Case`, and `difference(case)`, which
+names the first thing in which the two differ, or is empty.
+Ticks of the engine are whole seconds here; through the SQL timelines they are microseconds (`scale`).
+Random times rarely meet. So instants are mostly built from earlier ones plus what things take (detect, restart,
+interval, save): faults fall on the very instant at which a save or a start completes, and outages abut.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import polars as pl
+from hypothesis import strategies as st
+
+from pipeline.replay import engine, history, responses, timeline
+from pipeline.replay.contract import Shape
+from pipeline.replay.engine import History, Instant, Times
+from pipeline.replay.ledger import Ledger, Span
+from pipeline.replay.packing import Packer, capabilities
+from pipeline.units import US_PER_S
+from tests import reference_simulator as reference
+from tests.timelines import lab
+
+CURVE = tuple(
+    (Fraction(power), Fraction(speed))
+    for power, speed in (("1", "1"), ("1.1", "1.069"), ("1.2", "1.122"), ("1.3", "1.17"))
+)
+RESPONSES = ("rigid", "dp-drop", "ntp", "ntp-pw")
+BATCHES = ("elastic", "pause", "stretch")
+REEXPANDS = ("next_interruption", "immediate", "checkpoint")
+
+
+class Choices(Protocol):
+    """Where a case's values come from."""
+
+    def one(self, options: Sequence[Any]) -> Any:
+        """Return one of the options."""
+
+    def between(self, low: int, high: int) -> int:
+        """Return a whole number, both ends included."""
+
+
+class Seeded:
+    """Choices of a seeded generator."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def one(self, options: Sequence[Any]) -> Any:
+        """Return one of the options."""
+        return self.random.choice(options)
+
+    def between(self, low: int, high: int) -> int:
+        """Return a whole number, both ends included."""
+        return self.random.randint(low, high)
+
+
+class Drawn:
+    """Choices of Hypothesis."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+
+    def one(self, options: Sequence[Any]) -> Any:
+        """Return one of the options."""
+        return self.draw(st.sampled_from(options))
+
+    def between(self, low: int, high: int) -> int:
+        """Return a whole number, both ends included."""
+        return self.draw(st.integers(low, high))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One replay in the reference simulator's own words."""
+
+    cluster: reference.Cluster
+    job: reference.Job
+    power: reference.Power
+    policy: reference.Policy
+    outages: tuple[reference.Outage, ...]
+    app_faults: tuple[int, ...]
+    window: int
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A case whose outages went through the SQL timelines: its log, its nodes and its placement."""
+
+    case: Case
+    faults: tuple[lab.Fault, ...]
+    placed: pl.DataFrame
+    seed: int
+
+
+def make_case(choose: Choices, response: str | None = None, batch: str | None = None) -> Case:
+    """Return a case whose outages strike any GPUs of any domain."""
+    cluster, job, power, policy, window = _job(choose, response, batch)
+    clock = _Clock(choose, policy, window)
+    outages = []
+    for _ in range(choose.one((4, 8, 11, 6, 2, 1, 0))):
+        first = choose.one((0, choose.between(0, cluster.domain_size - 1)))
+        last = choose.one((first, first, first, choose.between(first, cluster.domain_size - 1)))
+        domain = choose.between(0, cluster.domains - 1)
+        outages.append(reference.Outage(domain, first, last, *clock.interval()))
+    apps = tuple(clock.instant() for _ in range(choose.one((0, 0, 1, 3))))
+    return Case(cluster, job, power, policy, tuple(outages), apps, window)
+
+
+def make_logged(choose: Choices) -> list[Logged]:
+    """Return a case per placement seed, the same log laid onto domains by each."""
+    cluster, job, power, policy, window = _job(choose)
+    size = cluster.domain_size
+    per_node = choose.one([n for n in range(1, size + 1) if size % n == 0] + [2 * size] * (cluster.domains % 2 == 0))
+    together = max(1, size // per_node)
+    nodes = cluster.domains * size // per_node + choose.between(0, together - 1)  # the last ones fill no domain
+    names = [f"node-{(7 * index + 3) % 101:03}" for index in range(nodes)]  # listed order is not that of names
+    seeds = choose.one(((0,), (3, 8)))
+    machines = lab.cluster(nodes, per_node, size, placement="random" if len(seeds) > 1 else "listed", placement_seeds=seeds)
+    placed = lab.placements(names, machines)
+    clock = _Clock(choose, policy, window)
+    faults = []
+    for _ in range(choose.between(0, 9)):
+        gpu = choose.one((None, choose.between(0, per_node - 1)))
+        start, end = clock.interval()
+        severity = choose.one(("down", "down", "down", "down", "app", "degraded", "info"))
+        faults.append(lab.Fault(choose.one(names), gpu, start, choose.one((end, end, end, None)), severity))
+    apps = tuple(fault.start_s for fault in faults if fault.severity == "app")
+    logged = []
+    for seed in seeds:
+        outages = tuple(reference.Outage(*place) for place in lab.places(faults, placed, seed, window))
+        logged.append(Logged(Case(cluster, job, power, policy, outages, apps, window), tuple(faults), placed, seed))
+    return logged
+
+
+def _job(choose: Choices, response: str | None = None, batch: str | None = None) -> tuple[Any, ...]:
+    response = response or choose.one((*RESPONSES, "ntp", "ntp-pw"))
+    reduces = response.startswith("ntp")
+    tp, per_domain = choose.one((4, 3, 2, 6) if reduces else (4, 3, 2, 1)), choose.one((1, 1, 1, 2, 3))
+    size = per_domain * tp + choose.one((0, 0, choose.between(0, tp - 1)))
+    pp, cp = choose.one((1, 2, 1, 3)), choose.one((1, 1, 2))
+    least = -(-pp * cp // per_domain)
+    domains = least * choose.one((1, 2, 2, 3)) + choose.one((0, 0, 1, 2))
+    most = domains * per_domain // (pp * cp)
+    dp = max(1, most - choose.one((0, 0, 0, 1, 2)))
+    job = reference.Job(tp, pp, cp, dp, choose.one((4, 8, 6, 3, 1) if reduces else (1, 2, 4)), choose.one((1, 2, 3)))
+    power = reference.Power(
+        Fraction(choose.one(("1.3", "1.25", "1.1", "1"))), Fraction(choose.one(("0", "0.1", "0.3"))), CURVE
+    )
+    degrees = tuple(range(tp - 1, 0, -1))
+    policy = reference.Policy(
+        response=response,
+        batch="pause" if response == "rigid" else batch or choose.one(BATCHES),
+        reduced_tp=choose.one((degrees, degrees, degrees, degrees[:1], degrees[1:], ())),
+        reexpand=choose.one((*REEXPANDS, "immediate")),
+        reshard_overhead_frac=Fraction(choose.one(("0.01", "0.5", "0"))),
+        detect_s=choose.one((1, 3, 0)),
+        restart_s=choose.one((2, 7, 1, 0)),
+        reconfigure_s=choose.one((3, 1, 0)),
+        checkpoint_interval_s=choose.between(1, 12),
+        checkpoint_save_s=choose.one((1, 2, 0)),
+    )
+    return reference.Cluster(domains, size), job, power, policy, choose.one((60, 90, 75, 40, 90, choose.between(1, 9)))
+
+
+class _Clock:
+    """Instants, most of them tied to earlier ones by what things take."""
+
+    def __init__(self, choose: Choices, policy: reference.Policy, window: int) -> None:
+        self.choose, self.window = choose, window
+        start, save = policy.detect_s + policy.restart_s, policy.checkpoint_save_s
+        cycle = policy.checkpoint_interval_s + save
+        self.known = [0]
+        self.steps = (
+            0,
+            policy.detect_s,
+            policy.restart_s,
+            start,
+            policy.checkpoint_interval_s,
+            cycle,
+            2 * cycle,
+            start + policy.checkpoint_interval_s,
+            start + cycle,
+            policy.reconfigure_s,
+            save,
+        )
+
+    def instant(self) -> int:
+        """Return an instant, at times just outside the window."""
+        if self.choose.between(0, 3):
+            found = self.choose.one(self.known) + self.choose.one(self.steps)
+        else:
+            found = self.choose.between(-4, self.window + 2)
+        self.known.append(found)
+        return found
+
+    def interval(self) -> tuple[int, int]:
+        """Return a start and an end, at times the same instant."""
+        start = self.instant()
+        length = self.choose.one((4, 9, 20, 1, 40, 0, 2, 200))
+        end = start + length
+        if not self.choose.between(0, 3):
+            end = max(start, self.instant())
+        self.known.append(end)
+        return start, end
+
+
+@st.composite
+def drawn_cases(draw: Any, response: str | None = None, batch: str | None = None) -> Case:
+    """Return the cases as a strategy."""
+    return make_case(Drawn(draw), response, batch)
+
+
+@st.composite
+def drawn_logs(draw: Any) -> list[Logged]:
+    """Return logged cases as a strategy."""
+    return make_logged(Drawn(draw))
+
+
+# -- the engine on a case ---------------------------------------------------------------------------
+
+
+def plain_history(case: Case) -> History:
+    """Return the history of a case from a union per GPU, without SQL."""
+    instants: dict[int, Instant] = {}
+    initial: dict[int, int] = {}
+    by_gpu: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for outage in case.outages:
+        for gpu in range(outage.gpu_first, outage.gpu_last + 1):
+            by_gpu.setdefault((outage.domain, gpu), []).append((outage.t_start, outage.t_end))
+
+    def at(tick: int) -> Instant:
+        return instants.setdefault(tick, Instant(tick))
+
+    for (domain, gpu), intervals in by_gpu.items():
+        mask = 1 << gpu
+        merged = _union(intervals)
+        for start, end in merged:
+            if end <= 0 or start >= case.window:
+                continue
+            if start <= 0:
+                initial[domain] = initial.get(domain, 0) | mask
+            else:
+                at(start).down.append((domain, mask))
+                at(start).hits.append((domain, mask))
+            if end < case.window:
+                at(end).up.append((domain, mask))
+        for start, end in intervals:
+            was_down = any(first < start <= last for first, last in merged)
+            if start == end and 0 < start < case.window and not was_down:
+                at(start).hits.append((domain, mask))
+    for tick in case.app_faults:
+        if 0 < tick < case.window:
+            at(tick).app_fault = True
+    return History(case.cluster.domains, case.window, initial, [instants[tick] for tick in sorted(instants)])
+
+
+def _union(intervals: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(pair for pair in intervals if pair[1] > pair[0]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def sql_history(logged: Logged, con: Any) -> History:
+    """Return the history of a logged case from the SQL tables of a connection."""
+    mine = pl.col("placement_seed") == logged.seed
+    return history.build(
+        lab.stored(con, "gpu_downtime").filter(mine),
+        lab.stored(con, "onsets").filter(mine),
+        domains=logged.case.cluster.domains,
+        window_start_us=lab.to_us(lab.START),
+        window_us=logged.case.window * US_PER_S,
+    )
+
+
+def shape_of(case: Case) -> Shape:
+    """Return the engine's view of job and machines."""
+    job, power = case.job, case.power
+    return Shape(
+        tp=job.tp,
+        pp=job.pp,
+        cp=job.cp,
+        samples_per_replica=job.samples_per_replica,
+        virtual_stages=job.virtual_stages,
+        domain_size=case.cluster.domain_size,
+        boost_cap=power.boost_cap,
+        rack_headroom_frac=power.rack_headroom_frac,
+        curve=power.curve,
+    )
+
+
+def run_engine(case: Case, failures: History | None = None, scale: int = 1) -> tuple[Ledger, list[Span]]:
+    """Return the engine's ledger and spans; `scale` is ticks a second."""
+    policy, shape, module = case.policy, shape_of(case), responses.load(case.policy.response)
+    packer = Packer(shape, module, policy.batch, case.job.dp, policy.reshard_overhead_frac)
+    times = Times(
+        detect=policy.detect_s * scale,
+        restart=policy.restart_s * scale,
+        reconfigure=policy.reconfigure_s * scale,
+        interval=policy.checkpoint_interval_s * scale,
+        save=policy.checkpoint_save_s * scale,
+    )
+    spans: list[Span] = []
+    capability = capabilities(shape, policy.reduced_tp if module.USES_REDUCED else ())
+    failures = plain_history(case) if failures is None else failures
+    return engine.replay(failures, shape, capability, packer, times, policy.reexpand, spans=spans), spans
+
+
+def run_reference(case: Case) -> reference.Result:
+    """Return the reference simulator's result."""
+    return reference.simulate(
+        case.cluster, case.job, case.power, case.policy, list(case.outages), list(case.app_faults), case.window
+    )
+
+
+def seconds_of(case: Case, spans: Sequence[Span], scale: int = 1) -> list[tuple[str, float, int, int]]:
+    """Return (state, X while running, replicas at work, failed GPUs) of every second, from the stored table."""
+    policy = case.policy
+    interval, save = (part * scale for part in (policy.checkpoint_interval_s, policy.checkpoint_save_s))
+    table = timeline.table(spans, "s", "p", 0, 0, interval, save)
+    names = ("t_start", "t_end", "state", "relative_throughput_frac", "replicas", "failed_gpus")
+    starts, ends = (table[name].cast("int64").to_pylist() for name in names[:2])
+    seconds = []
+    for start, end, *row in zip(starts, ends, *(table[name].to_pylist() for name in names[2:]), strict=True):
+        if start != len(seconds) * scale or end <= start or end % scale:
+            return [("a gap or an overlap", 0.0, 0, 0)]
+        seconds += [tuple(row)] * ((end - start) // scale)
+    return seconds
+
+
+def difference(case: Case, failures: History | None = None, scale: int = 1) -> str:
+    """Return in what the engine differs from the reference, or an empty text."""
+    wanted = run_reference(case)
+    ledger, spans = run_engine(case, failures, scale)
+    for name, value in wanted.buckets.items():
+        if ledger.buckets[name] != value * scale:
+            return f"{name}: {ledger.buckets[name] / scale}, reference {value}"
+    counts = (ledger.interruptions, ledger.planned_stops)
+    if counts != (wanted.interruptions, wanted.planned_stops):
+        return f"stops {counts}, reference {(wanted.interruptions, wanted.planned_stops)}"
+    found = seconds_of(case, spans, scale)
+    for second, (state, x, replicas) in enumerate(wanted.timeline):
+        failed = sum(len(gpus) for gpus in reference.down_at(second, list(case.outages), case.cluster.domains))
+        at_work = state in {"running", "saving"}
+        expected = (state, float(x) if state == "running" else 0.0, replicas if at_work else 0, failed)
+        if len(found) != case.window or found[second] != expected:
+            return f"second {second}: {found[min(second, len(found) - 1)]}, reference {expected}"
+    return ""
