@@ -7,10 +7,12 @@ opens. Queries with parameters (3_metrics, 4_outcomes) become table macros: `fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.errors import InputError
 from pipeline.lake import sql, stages
 from pipeline.lake.store import CATALOG, Lake, Record, replacing
 from pipeline.schema import BOOL, FLOAT, INT, TABLE_MEANING, TABLES, TEXT, TIME
@@ -78,10 +80,17 @@ def define_derived(con: duckdb.DuckDBPyConnection) -> None:
 def define(con: duckdb.DuckDBPyConnection, tables: Mapping[str, list[Path]]) -> None:
     """Create views over the files of every table, then what is derived from them."""
     for table, files in tables.items():
-        listing = ", ".join("'" + str(file.resolve()).replace("'", "''") + "'" for file in files)
+        listing = ", ".join("'" + _pattern(file.resolve()).replace("'", "''") + "'" for file in files)
         body = f"from read_parquet([{listing}])" if files else empty_select(table)
         con.execute(f'create or replace view "{table_name(table)}" as {body}')
     define_derived(con)
+
+
+def _pattern(file: Path) -> str:
+    """Return a file's name for DuckDB; where the last part is a pattern, the folders above are not."""
+    if "*" not in file.name:
+        return str(file)
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(file.parent)) + "/" + file.name
 
 
 def comment(con: duckdb.DuckDBPyConnection) -> None:
@@ -125,6 +134,9 @@ def stage(lake: Lake, log: stages.Log, scenario: str = "") -> tuple[Record, bool
 
 def write(lake: Lake) -> None:
     """Build the catalog beside the published one and swap it in."""
+    if "?" in str(lake.root.resolve()):
+        hint = "choose another folder with --root"
+        raise InputError(str(lake.root), "has a '?' in its name, which DuckDB takes for options", hint=hint)
     with replacing(lake.catalog_path) as temporary:
         temporary.unlink()
         with sql.connect() as con:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ALLOWED = "one SELECT (also FROM, WITH, VALUES), DESCRIBE, SHOW, SUMMARIZE or EXPLAIN"
 MAX_QUERY_CHARS = 100_000  # a longer query costs the parser seconds and hundreds of megabytes
 _NO_FILES = "only tables and macros of the lake can be read, no files and no addresses"
+_LISTING = "`goodput sql --describe` lists tables, macros and columns"
 
 
 def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[str]]:
@@ -56,7 +57,8 @@ def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[st
 
 # The part after EXPLAIN is checked as a query of its own, so a wrong match can refuse but not admit.
 _EXPLAIN = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b\s*(?P<options>analyze\b|\(\s*analyze\s*\))?", re.I | re.S
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b\s*(?P<options>analyze\b|\(\s*analyze\s*\))?",
+    re.IGNORECASE | re.DOTALL,
 )
 _READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _SCHEMAS = frozenset({"", "main", "temp", "memory", "system"})
@@ -123,14 +125,17 @@ class _Tree:
             _refuse(f"table {name!r}", name, macros)
         for name in sorted(self.functions):
             if name in _REFUSED or name.startswith("__"):
-                raise InputError("query", f"function {name!r} cannot be used here", "functions that only compute")
+                raise InputError(
+                    "query", f"function {name!r} cannot be used here", "functions that only compute"
+                )
 
 
 def _refuse(what: str, name: str, macros: set[str]) -> None:
-    expected = f"tables {listed(TABLES)}; macros {listed(macros)}"
     if name.startswith(("read_", "parquet_", "sniff_")) or name == "glob" or re.search(r"[/.:*\\]", name):
-        raise InputError("query", f"{what} cannot be read here: {_NO_FILES}", expected)
-    raise InputError("query", f"there is no {what} here", expected, nearest(name, [*TABLES, *macros]))
+        raise InputError("query", f"{what} cannot be read here: {_NO_FILES}", hint=_LISTING)
+    close = nearest(name, [*TABLES, *macros])
+    expected = "" if close else f"tables {listed(TABLES)}; macros {listed(macros)}"
+    raise InputError("query", f"there is no {what} here", expected, close or _LISTING)
 
 
 def usage(macro: str) -> str:

@@ -33,6 +33,8 @@ def render(table: pa.Table, form: str, max_rows: int = MAX_ROWS) -> bytes:
 
 
 def _text(table: pa.Table, max_rows: int) -> bytes:
+    if table.schema.names == ["explain_key", "explain_value"]:  # a drawing
+        return "".join(table.column(1).to_pylist()).encode()
     names, columns, right = _formatted(table.slice(0, max_rows))
     widths = [max(map(_width, [name, *cells])) for name, cells in zip(names, columns, strict=True)]
     lines = [_aligned(names, widths, right), "  ".join("-" * width for width in widths)]
@@ -73,7 +75,9 @@ def _json(table: pa.Table, _: int) -> bytes:
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
     values = [[_jsonable(value) for value in _values(column)] for column in table.columns]
     rows = [dict(zip(table.schema.names, row, strict=True)) for row in zip(*values, strict=True)]
-    return json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return (
+        json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    )
 
 
 def _parquet(table: pa.Table, _: int) -> bytes:
@@ -133,8 +137,9 @@ def _jsonable(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, dict):
         return {str(key): _jsonable(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "nanoseconds"):
-        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:g}S"
+    if getattr(value, "nanoseconds", None) is not None:  # pyarrow's MonthDayNano, a tuple
+        months, days, nanoseconds = value
+        return f"P{months}M{days}DT{nanoseconds / 1e9:g}S"
     if isinstance(value, list | tuple):
         return [_jsonable(item) for item in value]
     return _moment(value)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["FORMATS", "Limits", "describe", "load_adhoc", "open_sandbox", "render", "run"]
+__all__ = ["FORMATS", "Limits", "describe", "execute", "load_adhoc", "open_sandbox", "render", "run"]
 
 _MIB = 1 << 20
 
@@ -98,20 +98,30 @@ def run(
     limits: Limits = DEFAULT_LIMITS,
     timeout_s: float | None = None,
 ) -> pa.Table:
-    """Return the result of one query; raise InputError for all that a person can get wrong.
-
-    `parameters` are texts as typed (`k=v`): whole numbers and decimals become numbers, the rest stays
-    text, and single quotes keep a number as text (`node='17'`). `timeout_s` overrides the time limit.
-    """
-    import duckdb
-    import pyarrow as pa
-
+    """Return the result of one query; `timeout_s` overrides the limits' time. See `execute`."""
     if timeout_s is not None:
         if not 0 < timeout_s <= threading.TIMEOUT_MAX:
             raise InputError("--timeout", f"{timeout_s:g}", "seconds above 0")
         limits = replace(limits, time_s=timeout_s)
+    with open_sandbox(lake, limits) as con:
+        return execute(con, query, parameters, limits)
 
-    with open_sandbox(lake, limits) as con, _limited(con, limits) as late:
+
+def execute(
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    parameters: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> pa.Table:
+    """Return the result of one query on an open sandbox; raise InputError for all a person can get wrong.
+
+    `parameters` are texts as typed (`k=v`): whole numbers and decimals become numbers, the rest stays
+    text, and single quotes keep a number as text (`node='17'`).
+    """
+    import duckdb
+    import pyarrow as pa
+
+    with _limited(con, limits) as late:
         try:
             statement, names = guard.check(con, query)
             return _fetch(con, statement, _values(names, parameters or {}), limits, late)
@@ -136,12 +146,16 @@ def typed(text: str) -> int | float | str:
 
 def _values(names: frozenset[str], given: Mapping[str, str]) -> dict[str, int | float | str]:
     if positional := [name for name in names if name.isdigit()]:
-        raise InputError("query", f"a parameter without a name (number {positional[0]})", "parameters as $name")
+        raise InputError(
+            "query", f"a parameter without a name (number {positional[0]})", "parameters as $name"
+        )
     for name in sorted(given.keys() - names):
         raise InputError(f"--param {name}", f"the query has no ${name}", listed(names), nearest(name, names))
     if missing := sorted(names - given.keys()):
         hint = " ".join(f"--param {name}=VALUE" for name in missing)
-        raise InputError("query", f"no value for {', '.join(f'${name}' for name in missing)}", hint=f"add {hint}")
+        raise InputError(
+            "query", f"no value for {', '.join(f'${name}' for name in missing)}", hint=f"add {hint}"
+        )
     return {name: typed(text) for name, text in given.items()}
 
 
@@ -163,7 +177,7 @@ def _fetch(
         batches.append(batch)
         size += batch.nbytes
         if late.is_set():
-            raise MemoryError  # _explained looks at the clock first
+            raise TimeoutError
         if size > limits.memory_mib * _MIB:
             raise MemoryError
     names: list[str] = []
@@ -225,7 +239,9 @@ def _explained(error: BaseException, limits: Limits, *, late: bool) -> InputErro
     text = str(error).replace("\r", "")
     if late:
         hint = f"read less, or allow more with --timeout {2 * limits.time_s:g}"
-        return InputError("query", f"stopped after {limits.time_s:g} s", f"a result within {limits.time_s:g} s", hint)
+        return InputError(
+            "query", f"stopped after {limits.time_s:g} s", f"a result within {limits.time_s:g} s", hint
+        )
     if isinstance(error, MemoryError) or "Out of Memory" in text or "bad_alloc" in text:
         hint = "aggregate, filter or `limit` the rows"
         limit = f"at most {limits.memory_mib} MiB for work and for the result"
@@ -239,16 +255,16 @@ def _explained(error: BaseException, limits: Limits, *, late: bool) -> InputErro
 # --- worked examples -------------------------------------------------------------------------------------
 
 
-def load_adhoc(name: str) -> sql.Query:
-    """Return the query of `-f NAME`: a file, or the name of one of `queries/adhoc`."""
-    path = Path(name)
-    examples = sql.load("adhoc")
-    if not path.is_file() and name.removesuffix(".sql") in examples:
-        return examples[name.removesuffix(".sql")]
+def load_adhoc(name: str) -> str:
+    """Return the SQL of `-f NAME`: of a file, or of a worked query in `queries/adhoc` by its name."""
+    path, examples = Path(name), sql.load("adhoc")
+    example = examples.get(name.removesuffix(".sql"))
+    if example and not path.is_file():
+        return example.text
     try:
-        return sql.read(path)
+        return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = "no such file or example" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        reason = f"cannot be read ({error})" if path.exists() else "no such file or worked query"
         expected = f"an SQL file, or one of {listed(examples)}"
         raise InputError(name, reason, expected, nearest(name, examples)) from None
 
@@ -271,7 +287,10 @@ def describe(lake: Lake) -> str:
             nulls = ", ".join("null" for _ in query.parameters)
             found = con.execute(f'select column_name from (describe from "{name}"({nulls}))').fetchall()
             header = query.header
-            lines += [f"{usage(name)}: {header.get('title', '')}", f"  grain: {header.get('grain', '')}"]
+            lines += [
+                f"{guard.usage(name)}: {header.get('title', '')}",
+                f"  grain: {header.get('grain', '')}",
+            ]
             lines += [f"  columns: {', '.join(row[0] for row in found)}"]
             lines += [f"  caveat: {header.get('caveat', '')}", ""]
     return "\n".join(lines)

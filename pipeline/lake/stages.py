@@ -21,7 +21,8 @@ import pipeline
 from pipeline.lake.store import Lake, Output, Record, now, sha256_of, write_table
 
 PACKAGE = Path(pipeline.__file__).parent
-_SQL_COMMENT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# A quoted text or name, which counts as it stands, or a stretch of comments and white space.
+_SQL_SPACE = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?:\s|--[^\n]*|/\*.*?\*/)+""", re.DOTALL)
 
 Build = Callable[[Path], tuple[dict[str, Path], dict[str, Any]]]
 Log = Callable[[str], None]
@@ -43,8 +44,8 @@ def sql_version(paths: Iterable[Path]) -> str:
     """Return a hash of SQL files by their words: comments and white space do not count."""
     digest = hashlib.sha256()
     for path in sorted(paths):
-        text = _SQL_COMMENT.sub(lambda hit: hit[0] if hit[0][0] == "'" else " ", path.read_text("utf-8"))
-        digest.update(f"{path.name}\n{' '.join(text.split())}\n".encode())
+        text = _SQL_SPACE.sub(lambda hit: hit[0] if hit[0][0] in "'\"" else " ", path.read_text("utf-8"))
+        digest.update(f"{path.name}\n{text.strip()}\n".encode())
     return digest.hexdigest()
 
 

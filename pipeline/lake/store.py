@@ -169,7 +169,7 @@ class Lake:
                 )
                 for key, row in document["records"].items()
             }
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
 
     def record(self, stage: str, scope: str) -> Record | None:

@@ -1,0 +1,1 @@
+"""Stage 4: ledgers -> one page. Computes no metric: arithmetic lives in queries/."""

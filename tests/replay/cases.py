@@ -1,6 +1,6 @@
 """Replays that the engine and the reference simulator must agree on, and the comparison itself.
 
-In: a source of choices (a seeded random generator, or Hypothesis). Out: a `Case`, and `difference(case)`, which
+In: a source of choices (a seeded generator here, Hypothesis in its own test). Out: a `Case`, and `difference(case)`, which
 names the first thing in which the two differ, or is empty.
 Ticks of the engine are whole seconds here; through the SQL timelines they are microseconds (`scale`).
 Random times rarely meet. So instants are mostly built from earlier ones plus what things take (detect, restart,
@@ -13,19 +13,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import polars as pl
-from hypothesis import strategies as st
-
-from pipeline.replay import engine, history, responses, timeline
+from pipeline.replay import engine, responses
 from pipeline.replay.contract import Shape
-from pipeline.replay.engine import History, Instant, Times
+from pipeline.replay.engine import RUNNING, SAVING, History, Instant, Times
 from pipeline.replay.ledger import Ledger, Span
 from pipeline.replay.packing import Packer, capabilities
-from pipeline.units import US_PER_S
 from tests import reference_simulator as reference
-from tests.timelines import lab
 
 CURVE = tuple(
     (Fraction(power), Fraction(speed))
@@ -33,6 +28,7 @@ CURVE = tuple(
 )
 RESPONSES = ("rigid", "dp-drop", "ntp", "ntp-pw")
 BATCHES = ("elastic", "pause", "stretch")
+RULES = [("rigid", "pause"), *((response, batch) for response in RESPONSES[1:] for batch in BATCHES)]
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
 
 
@@ -61,21 +57,6 @@ class Seeded:
         return self.random.randint(low, high)
 
 
-class Drawn:
-    """Choices of Hypothesis."""
-
-    def __init__(self, draw: Any) -> None:
-        self.draw = draw
-
-    def one(self, options: Sequence[Any]) -> Any:
-        """Return one of the options."""
-        return self.draw(st.sampled_from(options))
-
-    def between(self, low: int, high: int) -> int:
-        """Return a whole number, both ends included."""
-        return self.draw(st.integers(low, high))
-
-
 @dataclass(frozen=True)
 class Case:
     """One replay in the reference simulator's own words."""
@@ -89,66 +70,47 @@ class Case:
     window: int
 
 
-@dataclass(frozen=True)
-class Logged:
-    """A case whose outages went through the SQL timelines: its log, its nodes and its placement."""
+Second = tuple[str, Fraction, int, int]  # state, X, replicas, failed GPUs
 
-    case: Case
-    faults: tuple[lab.Fault, ...]
-    placed: pl.DataFrame
-    seed: int
+
+class Wanted(NamedTuple):
+    """What the reference says: GPU-seconds by bucket, (interruptions, planned stops), and every second."""
+
+    buckets: dict[str, Fraction]
+    stops: tuple[int, int]
+    seconds: list[Second]
 
 
 def make_case(choose: Choices, response: str | None = None, batch: str | None = None) -> Case:
     """Return a case whose outages strike any GPUs of any domain."""
-    cluster, job, power, policy, window = _job(choose, response, batch)
-    clock = _Clock(choose, policy, window)
+    cluster, job, power, policy, window = make_job(choose, response, batch)
+    clock = Clock(choose, policy, window)
     outages = []
     for _ in range(choose.one((4, 8, 11, 6, 2, 1, 0))):
         first = choose.one((0, choose.between(0, cluster.domain_size - 1)))
         last = choose.one((first, first, first, choose.between(first, cluster.domain_size - 1)))
-        domain = choose.between(0, cluster.domains - 1)
-        outages.append(reference.Outage(domain, first, last, *clock.interval()))
+        domain = choose.one((0, choose.between(0, cluster.domains - 1), choose.between(0, cluster.domains - 1)))
+        span = clock.interval()
+        outages.append(reference.Outage(domain, first, last, *span))
+        if echo := clock.echo(*span):
+            outages.append(reference.Outage(domain, first, choose.one((first, last)), *echo))
     apps = tuple(clock.instant() for _ in range(choose.one((0, 0, 1, 3))))
     return Case(cluster, job, power, policy, tuple(outages), apps, window)
 
 
-def make_logged(choose: Choices) -> list[Logged]:
-    """Return a case per placement seed, the same log laid onto domains by each."""
-    cluster, job, power, policy, window = _job(choose)
-    size = cluster.domain_size
-    per_node = choose.one([n for n in range(1, size + 1) if size % n == 0] + [2 * size] * (cluster.domains % 2 == 0))
-    together = max(1, size // per_node)
-    nodes = cluster.domains * size // per_node + choose.between(0, together - 1)  # the last ones fill no domain
-    names = [f"node-{(7 * index + 3) % 101:03}" for index in range(nodes)]  # listed order is not that of names
-    seeds = choose.one(((0,), (3, 8)))
-    machines = lab.cluster(nodes, per_node, size, placement="random" if len(seeds) > 1 else "listed", placement_seeds=seeds)
-    placed = lab.placements(names, machines)
-    clock = _Clock(choose, policy, window)
-    faults = []
-    for _ in range(choose.between(0, 9)):
-        gpu = choose.one((None, choose.between(0, per_node - 1)))
-        start, end = clock.interval()
-        severity = choose.one(("down", "down", "down", "down", "app", "degraded", "info"))
-        faults.append(lab.Fault(choose.one(names), gpu, start, choose.one((end, end, end, None)), severity))
-    apps = tuple(fault.start_s for fault in faults if fault.severity == "app")
-    logged = []
-    for seed in seeds:
-        outages = tuple(reference.Outage(*place) for place in lab.places(faults, placed, seed, window))
-        logged.append(Logged(Case(cluster, job, power, policy, outages, apps, window), tuple(faults), placed, seed))
-    return logged
-
-
-def _job(choose: Choices, response: str | None = None, batch: str | None = None) -> tuple[Any, ...]:
+def make_job(choose: Choices, response: str | None = None, batch: str | None = None) -> tuple[Any, ...]:
+    """Return a cluster, a job, its power, a policy and the window."""
     response = response or choose.one((*RESPONSES, "ntp", "ntp-pw"))
+    batch = "pause" if response == "rigid" else batch or choose.one(BATCHES)
     reduces = response.startswith("ntp")
-    tp, per_domain = choose.one((4, 3, 2, 6) if reduces else (4, 3, 2, 1)), choose.one((1, 1, 1, 2, 3))
+    tp, per_domain = choose.one((4, 3, 2, 6, 8) if reduces else (4, 3, 2, 1)), choose.one((1, 1, 1, 2, 3))
     size = per_domain * tp + choose.one((0, 0, choose.between(0, tp - 1)))
     pp, cp = choose.one((1, 2, 1, 3)), choose.one((1, 1, 2))
     least = -(-pp * cp // per_domain)
     domains = least * choose.one((1, 2, 2, 3)) + choose.one((0, 0, 1, 2))
     most = domains * per_domain // (pp * cp)
-    dp = max(1, most - choose.one((0, 0, 0, 1, 2)))
+    fewer = (1, 0, 2) if batch == "pause" and reduces else (0, 0, 1, 0, 2)  # replicas beyond DP can fill the batch
+    dp = max(1, most - choose.one(fewer))
     job = reference.Job(tp, pp, cp, dp, choose.one((4, 8, 6, 3, 1) if reduces else (1, 2, 4)), choose.one((1, 2, 3)))
     power = reference.Power(
         Fraction(choose.one(("1.3", "1.25", "1.1", "1"))), Fraction(choose.one(("0", "0.1", "0.3"))), CURVE
@@ -156,7 +118,7 @@ def _job(choose: Choices, response: str | None = None, batch: str | None = None)
     degrees = tuple(range(tp - 1, 0, -1))
     policy = reference.Policy(
         response=response,
-        batch="pause" if response == "rigid" else batch or choose.one(BATCHES),
+        batch=batch,
         reduced_tp=choose.one((degrees, degrees, degrees, degrees[:1], degrees[1:], ())),
         reexpand=choose.one((*REEXPANDS, "immediate")),
         reshard_overhead_frac=Fraction(choose.one(("0.01", "0.5", "0"))),
@@ -169,7 +131,7 @@ def _job(choose: Choices, response: str | None = None, batch: str | None = None)
     return reference.Cluster(domains, size), job, power, policy, choose.one((60, 90, 75, 40, 90, choose.between(1, 9)))
 
 
-class _Clock:
+class Clock:
     """Instants, most of them tied to earlier ones by what things take."""
 
     def __init__(self, choose: Choices, policy: reference.Policy, window: int) -> None:
@@ -210,17 +172,12 @@ class _Clock:
         self.known.append(end)
         return start, end
 
-
-@st.composite
-def drawn_cases(draw: Any, response: str | None = None, batch: str | None = None) -> Case:
-    """Return the cases as a strategy."""
-    return make_case(Drawn(draw), response, batch)
-
-
-@st.composite
-def drawn_logs(draw: Any) -> list[Logged]:
-    """Return logged cases as a strategy."""
-    return make_logged(Drawn(draw))
+    def echo(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return a second outage that meets the first: nested, abutting, or of no length at its end; or none."""
+        inside = start + (end - start) // 3
+        return self.choose.one(
+            (None, None, None, (inside, (inside + end) // 2), (end, end + 5), (end, end), (inside, end + 3))
+        )
 
 
 # -- the engine on a case ---------------------------------------------------------------------------
@@ -271,18 +228,6 @@ def _union(intervals: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def sql_history(logged: Logged, con: Any) -> History:
-    """Return the history of a logged case from the SQL tables of a connection."""
-    mine = pl.col("placement_seed") == logged.seed
-    return history.build(
-        lab.stored(con, "gpu_downtime").filter(mine),
-        lab.stored(con, "onsets").filter(mine),
-        domains=logged.case.cluster.domains,
-        window_start_us=lab.to_us(lab.START),
-        window_us=logged.case.window * US_PER_S,
-    )
-
-
 def shape_of(case: Case) -> Shape:
     """Return the engine's view of job and machines."""
     job, power = case.job, case.power
@@ -316,43 +261,47 @@ def run_engine(case: Case, failures: History | None = None, scale: int = 1) -> t
     return engine.replay(failures, shape, capability, packer, times, policy.reexpand, spans=spans), spans
 
 
-def run_reference(case: Case) -> reference.Result:
-    """Return the reference simulator's result."""
-    return reference.simulate(
-        case.cluster, case.job, case.power, case.policy, list(case.outages), list(case.app_faults), case.window
+def wanted(case: Case) -> Wanted:
+    """Return what the reference simulator says."""
+    outages = list(case.outages)
+    result = reference.simulate(
+        case.cluster, case.job, case.power, case.policy, outages, list(case.app_faults), case.window
     )
-
-
-def seconds_of(case: Case, spans: Sequence[Span], scale: int = 1) -> list[tuple[str, float, int, int]]:
-    """Return (state, X while running, replicas at work, failed GPUs) of every second, from the stored table."""
-    policy = case.policy
-    interval, save = (part * scale for part in (policy.checkpoint_interval_s, policy.checkpoint_save_s))
-    table = timeline.table(spans, "s", "p", 0, 0, interval, save)
-    names = ("t_start", "t_end", "state", "relative_throughput_frac", "replicas", "failed_gpus")
-    starts, ends = (table[name].cast("int64").to_pylist() for name in names[:2])
     seconds = []
-    for start, end, *row in zip(starts, ends, *(table[name].to_pylist() for name in names[2:]), strict=True):
-        if start != len(seconds) * scale or end <= start or end % scale:
-            return [("a gap or an overlap", 0.0, 0, 0)]
-        seconds += [tuple(row)] * ((end - start) // scale)
+    for second, (state, x, replicas) in enumerate(result.timeline):
+        failed = sum(len(gpus) for gpus in reference.down_at(second, outages, case.cluster.domains))
+        seconds.append((state, x, replicas, failed))
+    return Wanted(result.buckets, (result.interruptions, result.planned_stops), seconds)
+
+
+def seconds_of(case: Case, spans: Sequence[Span], scale: int = 1) -> list[Second]:
+    """Return (state, X, replicas, failed GPUs) of every second; regular saves lie within a span."""
+    policy, seconds, now = case.policy, list[Second](), 0
+    interval, save = (part * scale for part in (policy.checkpoint_interval_s, policy.checkpoint_save_s))
+    for span in spans:
+        assert span.start == now < span.end, "the spans have a gap or an overlap"
+        now = span.end
+        for tick in range(span.start, span.end, scale):
+            saves = span.state == RUNNING and (tick - span.start + span.phase) % (interval + save) >= interval
+            state = SAVING if saves else span.state
+            seconds.append((state, span.setting.x, span.setting.replicas, span.failed))
     return seconds
 
 
-def difference(case: Case, failures: History | None = None, scale: int = 1) -> str:
-    """Return in what the engine differs from the reference, or an empty text."""
-    wanted = run_reference(case)
+def difference(case: Case, failures: History | None = None, scale: int = 1, told: Wanted | None = None) -> str:
+    """Return in what the engine differs from the reference (run here, unless given), or an empty text."""
+    told = told or wanted(case)
     ledger, spans = run_engine(case, failures, scale)
-    for name, value in wanted.buckets.items():
+    for name, value in told.buckets.items():
         if ledger.buckets[name] != value * scale:
             return f"{name}: {ledger.buckets[name] / scale}, reference {value}"
-    counts = (ledger.interruptions, ledger.planned_stops)
-    if counts != (wanted.interruptions, wanted.planned_stops):
-        return f"stops {counts}, reference {(wanted.interruptions, wanted.planned_stops)}"
+    stops = (ledger.interruptions, ledger.planned_stops)
+    if stops != told.stops:
+        return f"stops {stops}, reference {told.stops}"
     found = seconds_of(case, spans, scale)
-    for second, (state, x, replicas) in enumerate(wanted.timeline):
-        failed = sum(len(gpus) for gpus in reference.down_at(second, list(case.outages), case.cluster.domains))
-        at_work = state in {"running", "saving"}
-        expected = (state, float(x) if state == "running" else 0.0, replicas if at_work else 0, failed)
-        if len(found) != case.window or found[second] != expected:
-            return f"second {second}: {found[min(second, len(found) - 1)]}, reference {expected}"
+    if len(found) != len(told.seconds):
+        return f"{len(found)} seconds, reference {len(told.seconds)}"
+    for second, (mine, theirs) in enumerate(zip(found, told.seconds, strict=True)):
+        if mine != theirs:
+            return f"second {second}: {mine}, reference {theirs}"
     return ""

@@ -1,0 +1,157 @@
+"""The answer in words: from rows of the query `headline` to the page's cards and the command's last lines.
+
+In: rows of `headline` and whether the log holds app-level faults. Out: text. Numbers come from the rows; this
+module only rounds them. A share is of the pool's GPU-hours; differences are in percentage points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.report import theme
+from pipeline.report.theme import percent, plural, points, short, spread, whole
+from pipeline.schema import BUCKET_MEANING
+
+Row = dict[str, Any]
+
+RESPONSE_WORDS = {
+    "rigid": "every replica must be whole, else the job waits",
+    "dp-drop": "a replica that lost a group is left out",
+    "ntp": "a wounded replica goes on at a smaller TP degree with fewer samples",
+    "ntp-pw": "as ntp, and the survivors draw more power to keep pace",
+}
+LOWER_BOUND = (
+    "The log holds no app-level fault (a crash or hang that takes no GPU away). The interruptions counted "
+    "here are a lower bound, and goodput is an upper bound in that respect."
+)
+_WHEN = {
+    "elastic": "if the global batch may shrink",
+    "pause": "if it is fixed and the job waits",
+    "stretch": "if it is fixed and iterations get longer",
+}
+HINDSIGHT = (
+    "Each policy's spare domains were chosen with hindsight on the same failures. The range covers where the "
+    "failed nodes lie in domains, not another period of failures."
+)
+
+
+def cards(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return what the page says for each batch rule, best first."""
+    return [
+        {
+            "batch": row["batch"],
+            "rule": theme.BATCH_WORDS.get(row["batch"], row["batch"]),
+            "policy": row["policy"],
+            "goodput": percent(row["goodput_frac"]),
+            "held": f"{_spares(row)}, {plural(row['dp'], 'replica')} (DP)",
+            "items": [
+                ("Kept", kept(row)),
+                ("How sure", sure(row)),
+                ("Largest loss", loss(row)),
+                ("Costliest component", component(row)),
+                ("Half the repair time", half_repair(row)),
+            ],
+        }
+        for row in rows
+    ]
+
+
+def lead(rows: Sequence[Row]) -> str:
+    """Return the answer in one or two sentences."""
+    if not rows:
+        return "No policy was replayed."
+    parts = [
+        f"{percent(row['goodput_frac'])} {_WHEN.get(row['batch'], 'under ' + row['batch'])}" for row in rows
+    ]
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    if len(policies) == 1:
+        rules = " under every batch rule" if len(rows) > 1 else ""
+        return f"{policies[0]} keeps most of the pool's GPU-hours{rules}: {theme.listing(parts)}."
+    told = [f"{part}, by {row['policy']}" for row, part in zip(rows, parts, strict=True)]
+    return f"The most that is kept of the pool's GPU-hours: {'; '.join(told)}."
+
+
+def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
+    """Return the answer as plain lines for a terminal."""
+    found = []
+    for row in rows:
+        found += [
+            f"{row['batch']} batch: {row['policy']} keeps {percent(row['goodput_frac'])}, {_spares(row)}",
+            f"  how sure: {sure(row)}",
+            f"  kept: {kept(row)}",
+            f"  largest loss: {loss(row)}",
+            f"  costliest component: {component(row)}",
+            f"  half the repair time: {half_repair(row)}",
+        ]
+    if not rows:
+        found.append("no policy was replayed")
+    elif not app_faults:
+        found.append("no app-level faults in the log: interruptions are a lower bound")
+    return [plain(line) for line in found]
+
+
+def plain(text: str) -> str:
+    """Return text with the signs that every terminal has."""
+    return text.replace(theme.THIN, " ").replace(theme.DASH, "-").replace(theme.MINUS, "-")
+
+
+def kept(row: Row) -> str:
+    """Return the GPU-hours kept."""
+    return (
+        f"{whole(row['productive_gpu_h_per_day'])} GPU-hours a day; "
+        f"{short(row['productive_gpu_h'])} of {short(row['total_gpu_h'])} GPU-hours in all"
+    )
+
+
+def sure(row: Row) -> str:
+    """Return the spread over placements and the lead over the next policy."""
+    if row["placements"] > 1:
+        text = (
+            f"{spread(row['goodput_low_frac'], row['goodput_high_frac'])} over {row['placements']} placements"
+        )
+    else:
+        text = "one placement, so no spread is known"
+    if row["next_policy"] is None:
+        return f"{text}; the only policy under this rule"
+    if not row["lead_frac"]:
+        return f"{text}; level with {row['next_policy']}"
+    where = f"in {row['lead_placements']} of {row['placements']}" if row["placements"] > 1 else "there"
+    return f"{text}; {points(row['lead_frac']).lstrip('+')} ahead of {row['next_policy']} ({where})"
+
+
+def loss(row: Row) -> str:
+    """Return the largest loss and what it means."""
+    bucket = row["largest_loss"]
+    if bucket is None or not row["largest_loss_gpu_h"]:
+        return "none"
+    return f"{bucket}, {percent(row['largest_loss_frac'])} ({BUCKET_MEANING[bucket]})"
+
+
+def component(row: Row) -> str:
+    """Return the component whose absence would bring back most."""
+    gain = row["worst_component_gain_gpu_h_per_day"]
+    if gain is None:
+        return "nothing failed"
+    if gain <= 0:
+        return "leaving out any one component brings back nothing"
+    return (
+        f"{row['worst_component']}: without its faults {whole(gain)} GPU-hours a day more "
+        f"({points(row['worst_component_gain_frac'])})"
+    )
+
+
+def half_repair(row: Row) -> str:
+    """Return what repairs twice as fast would bring."""
+    gain = row["half_repair_gain_gpu_h_per_day"]
+    if gain is None:
+        return "nothing to repair"
+    if row["half_repair_gain_low_frac"] < 0 < row["half_repair_gain_high_frac"]:
+        low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
+        return f"no clear change: {low.removesuffix(' points')} to {high} over placements"
+    more = "more" if gain >= 0 else "fewer"
+    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])})"
+
+
+def _spares(row: Row) -> str:
+    return plural(row["spare_domains"], "spare domain") if row["spare_domains"] else "no spare domain"

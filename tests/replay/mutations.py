@@ -1,0 +1,155 @@
+"""Errors that were easy to make, each as exact replacements of source text.
+
+Every one of them yields a ledger that adds up and looks plausible; only the reference simulator tells.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """Replacements (old, new) in one file of the tree, and the battery that must notice."""
+
+    file: str
+    replacements: tuple[tuple[str, str], ...]
+    battery: str = "engine"
+
+
+ENGINE, PACKING = "pipeline/replay/engine.py", "pipeline/replay/packing.py"
+CONTRACT, LEDGER = "pipeline/replay/contract.py", "pipeline/replay/ledger.py"
+SQL = "queries/2_timelines"
+
+MUTATIONS = {
+    "a save that completes at the instant of a fault counts": Mutation(
+        ENGINE,
+        (("max(0, wall - 1) // cycle if fault else wall // cycle", "wall // cycle"),),
+    ),
+    "a start that completes at the instant of a fault is done first": Mutation(
+        ENGINE,
+        (("while self.until < instant.tick:", "while self.until <= instant.tick:"),),
+    ),
+    "an interrupted save for a change counts": Mutation(
+        ENGINE,
+        (("            return self.unsaved_at_save", "            return 0"),),
+    ),
+    "the highest GPUs are in use, not the lowest": Mutation(
+        ENGINE,
+        (
+            (
+                "mask = healthy & ((1 << reach) - 1)",
+                "mask = healthy & ~((1 << max(0, healthy.bit_length() - reach)) - 1)",
+            ),
+        ),
+    ),
+    "a repaired GPU is in use at once": Mutation(
+        ENGINE,
+        (("self.chosen_down.get(domain, self.down.get(domain, 0))", "self.down.get(domain, 0)"),),
+    ),
+    "a hit during a start does not begin it again": Mutation(
+        ENGINE,
+        (("if hit and self.state != PAUSED:", "if hit and self.state in (RUNNING, SAVING):"),),
+    ),
+    "a hit during a start is an interruption": Mutation(
+        ENGINE,
+        (
+            (
+                "        if self.state in (RUNNING, SAVING):\n            self.ledger.interruptions += 1\n",
+                "        self.ledger.interruptions += 1\n        if self.state in (RUNNING, SAVING):\n",
+            ),
+        ),
+    ),
+    "a paused job starts with detect": Mutation(
+        ENGINE,
+        (("self._start(0)", "self._start(self.times.detect)"),),
+    ),
+    "the configuration is chosen at the end of a start": Mutation(
+        ENGINE,
+        (
+            (
+                "        self.state, self.since, self.until = RUNNING, self.now, NEVER\n",
+                "        self._choose()\n        self.state, self.since, self.until = RUNNING, self.now, NEVER\n",
+            ),
+        ),
+    ),
+    "ties in packing go to the highest domain": Mutation(
+        ENGINE,
+        (
+            ("offer = (-can.reduced, domain, can.full)", "offer = (-can.reduced, -domain, can.full)"),
+            ("self.reduced[place][1]: -self", "-self.reduced[place][1]: -self"),
+        ),
+    ),
+    "reduced groups are idle spares too": Mutation(
+        ENGINE,
+        (("max(0, self.full_groups - self", "max(0, self.full_groups + len(self.offers) - self"),),
+    ),
+    "the change to a better configuration does not wait for a save": Mutation(
+        ENGINE,
+        (("elif immediate and inside <= interval:", "elif immediate and inside < 0:"),),
+    ),
+    "static is not capped by the domain's remainder": Mutation(
+        PACKING,
+        (("min(left, size - most * tp)", "left"),),
+    ),
+    "a whole domain offers its remainder as a reduced group": Mutation(
+        PACKING,
+        ((" if full < most else 0", ""),),
+    ),
+    "pause stops at DP replicas": Mutation(
+        PACKING,
+        (
+            (
+                "self._handed_out([(part, part.samples) for part in parts])",
+                "self._handed_out([(part, part.samples) for part in self._first(parts)])",
+            ),
+        ),
+    ),
+    "stretch uses replicas beyond DP": Mutation(
+        PACKING,
+        (("for part in self._first(parts) if", "for part in parts if"),),
+    ),
+    "stretch adds no fill time": Mutation(
+        PACKING,
+        (("return (sum(paces) - slowest) / virtual_stages, slowest", "return Fraction(0), slowest"),),
+    ),
+    "whole replicas pay the resharding overhead": Mutation(
+        PACKING,
+        (("(1 + self.reshard_overhead_frac) if resharding else x_raw", "(1 + self.reshard_overhead_frac)"),),
+    ),
+    "no gain from boosted clocks": Mutation(
+        PACKING,
+        (("gain += many * max(", "gain += 0 * max("),),
+    ),
+    "the boost limit ignores the full groups of the rack": Mutation(
+        CONTRACT,
+        ((" - offer.full_beside * self.tp", ""),),
+    ),
+    "a stage is as fast as its first group": Mutation(
+        CONTRACT,
+        (("one[first : first + cp]", "one[first : first + 1]"),),
+    ),
+    "virtual stages do not shorten the fill": Mutation(
+        CONTRACT,
+        (("(sum(paces) - slowest) / self.shape.virtual_stages", "sum(paces) - slowest"),),
+    ),
+    "downtime before the window is a failure at its start": Mutation(
+        "pipeline/replay/history.py",
+        (("if begin <= 0:", "if begin < 0:"),),
+        "log",
+    ),
+    "an outage of no length interrupts nothing": Mutation(
+        f"{SQL}/onsets.sql",
+        (("from placed_outages where t_start", "from placed_outages where t_end_us > t_start_us and t_start"),),
+        "log",
+    ),
+    "the union looks back one outage only": Mutation(
+        f"{SQL}/downtime_us.sql",
+        (("rows between unbounded preceding and 1 preceding", "rows between 1 preceding and 1 preceding"),),
+        "log",
+    ),
+    "degraded nodes are down": Mutation(
+        f"{SQL}/placed_outages.sql",
+        (("where severity = 'down'", "where severity in ('down', 'degraded')"),),
+        "log",
+    ),
+}
