@@ -113,12 +113,8 @@ def test_a_second_run_does_nothing_and_a_change_runs_what_depends_on_it(
     # One byte of the input: the fault of another component, then a later end.
     assert edit(case / "log.csv", "gpu,ecc", "hbm,ecc") == ALL
     assert edit(case / "log.csv", "04T12", "04T13") == ALL
-    # The code of one stage.
-    assert edit(package / "replay/interval.py", "2 * mtbi_us", "3 * mtbi_us") == [
-        "replay",
-        "catalog",
-        "report",
-    ]
+    # The code of one stage (of a copy, so that the tables come out the same).
+    assert edit(package / "replay/interval.py", "2 * mtbi_us", "3 * mtbi_us") == ["replay", "catalog"]
     assert ran(goodput, case) == []
 
 

@@ -171,22 +171,24 @@ def _fetch(
 ) -> pa.Table:
     import pyarrow as pa
 
-    reader = con.sql(statement, params=dict(values) or None).to_arrow_reader(10_000)
     batches, size = [], 0
-    for batch in reader:
-        batches.append(batch)
-        size += batch.nbytes
-        if late.is_set():
-            raise TimeoutError
-        if size > limits.memory_mib * _MIB:
-            raise MemoryError
+    # An open reader would keep the connection to itself.
+    with con.sql(statement, params=dict(values) or None).to_arrow_reader(10_000) as reader:
+        schema = reader.schema
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if late.is_set():
+                raise TimeoutError
+            if size > limits.memory_mib * _MIB:
+                raise MemoryError
     names: list[str] = []
-    for name in reader.schema.names:
+    for name in schema.names:
         number, unique = 2, name
         while unique in names:
             number, unique = number + 1, f"{name}_{number}"
         names.append(unique)
-    return pa.Table.from_batches(batches, schema=reader.schema).rename_columns(names)
+    return pa.Table.from_batches(batches, schema=schema).rename_columns(names)
 
 
 @contextlib.contextmanager

@@ -30,11 +30,15 @@ def rows(table: str, count: int = 3, **given: Any) -> pa.Table:
             else plain[column.type]
             for column in TABLES[table]
         }
-        made.append({**row, **{name: value(number) if callable(value) else value for name, value in given.items()}})
+        made.append(
+            {**row, **{name: value(number) if callable(value) else value for name, value in given.items()}}
+        )
     return pa.Table.from_pylist(made, schema=arrow_schema(table))
 
 
-def publish(lake: Lake, stage: str, scope: str, tables: dict[str, pa.Table], **inputs: Any) -> tuple[Record, bool]:
+def publish(
+    lake: Lake, stage: str, scope: str, tables: dict[str, pa.Table], **inputs: Any
+) -> tuple[Record, bool]:
     """Make these tables current, as a stage does."""
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
