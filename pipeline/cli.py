@@ -14,20 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pipeline import __version__
+from pipeline import __version__, commands
+from pipeline.commands import DEFAULT_ROOT, FORMATS, LISTS, REPORT_FORMATS
 from pipeline.errors import PipelineError, nearest
-
-DEFAULT_ROOT = Path("data/built")
-FORMATS = ("table", "csv", "json", "parquet", "markdown")
-REPORT_FORMATS = ("html", "png", "svg", "csv")
-LISTS = {
-    "sources": "list the log formats that can be read",
-    "policies": "list the responses a policy can name",
-    "presets": "list the synthetic failure models",
-    "queries": "list the tables and macros of the catalog",
-    "figures": "list the figures of the report",
-    "scenarios": "list the shipped scenarios",
-}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -60,24 +49,24 @@ def parser() -> argparse.ArgumentParser:
     loud = top.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="no log lines")
     loud.add_argument("-v", "--verbose", action="store_true", help="a traceback with an error")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    chosen = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
 
-    run = commands.add_parser("run", help="all stages of a scenario, only what is stale")
+    run = chosen.add_parser("run", help="all stages of a scenario, only what is stale")
     run.add_argument("scenario", metavar="SCENARIO", help="a name from `goodput scenarios`, or a .toml file")
     for name, text in (
         ("synth", "draw a scenario's synthetic failures as events"),
         ("timelines", "events into timelines"),
         ("replay", "timelines and policies into ledgers"),
     ):
-        one = commands.add_parser(name, help=text)
+        one = chosen.add_parser(name, help=text)
         one.add_argument("scenario", metavar="SCENARIO", help="a shipped scenario, or a .toml file")
-    report = commands.add_parser("report", help="ledgers into a page, or its figures as files")
+    report = chosen.add_parser("report", help="ledgers into a page, or its figures as files")
     report.add_argument("scenario", metavar="SCENARIO", help="a shipped scenario, or a .toml file")
     report.add_argument(
         "--format", default="html", metavar="LIST", help=f"comma-separated: {', '.join(REPORT_FORMATS)}"
     )
 
-    ingest = commands.add_parser("ingest", help="a log into events and rejects")
+    ingest = chosen.add_parser("ingest", help="a log into events and rejects")
     ingest.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
     ingest.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, glob, or - for stdin")
     ingest.add_argument("--tz", metavar="ZONE", help="zone of times that have none, e.g. UTC, Europe/Berlin")
@@ -86,11 +75,11 @@ def parser() -> argparse.ArgumentParser:
     ingest.add_argument("--as-of", metavar="T", help="instant the log was taken; no event may be later")
     ingest.add_argument("--cluster", metavar="NAME", help="the cluster the log belongs to")
     ingest.add_argument("--strict", action="store_true", help="exit 1 when a row is rejected")
-    fetch = commands.add_parser("fetch", help="a public trace into the root's raw folder")
+    fetch = chosen.add_parser("fetch", help="a public trace into the root's raw folder")
     fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
     fetch.add_argument("--from", dest="from_file", type=Path, metavar="FILE", help="take it from this file")
 
-    sql = commands.add_parser("sql", help="read-only SQL on the catalog")
+    sql = chosen.add_parser("sql", help="read-only SQL on the catalog")
     sql.add_argument("query", nargs="?", metavar="QUERY", help="one SELECT; - reads it from stdin")
     sql.add_argument("-f", "--file", metavar="FILE", help="a .sql file, or the name of a worked query")
     sql.add_argument(
@@ -101,17 +90,15 @@ def parser() -> argparse.ArgumentParser:
     sql.add_argument("--describe", action="store_true", help="list tables, macros and columns")
 
     for name, text in LISTS.items():
-        commands.add_parser(name, help=text)
-    commands.add_parser("check", help="all invariants on the built data; no output is good")
-    commands.add_parser("doctor", help="versions, catalog, disk, stale files; what to do")
+        chosen.add_parser(name, help=text)
+    chosen.add_parser("check", help="all invariants on the built data; no output is good")
+    chosen.add_parser("doctor", help="versions, catalog, disk, stale files; what to do")
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = parser().parse_args(arguments)
-    from pipeline import commands
-
     try:
         code = commands.call(options)
         sys.stdout.flush()

@@ -13,12 +13,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import cli
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed, nearest
 
 if TYPE_CHECKING:
     from pipeline.config import Scenario
     from pipeline.lake.store import Lake, Record
+
+DEFAULT_ROOT = Path("data/built")
+FORMATS = ("table", "csv", "json", "parquet", "markdown")
+REPORT_FORMATS = ("html", "png", "svg", "csv")
+LISTS = {
+    "sources": "list the log formats that can be read",
+    "policies": "list the responses a policy can name",
+    "presets": "list the synthetic failure models",
+    "queries": "list the tables and macros of the catalog",
+    "figures": "list the figures of the report",
+    "scenarios": "list the shipped scenarios",
+}
 
 
 class Session:
@@ -28,7 +39,7 @@ class Session:
         from pipeline.lake.store import Lake
 
         self.options = options
-        self.root: Path = options.root or cli.DEFAULT_ROOT
+        self.root: Path = options.root or DEFAULT_ROOT
         self.lake: Lake = Lake(self.root)
         self.ran: list[str] = []
 
@@ -64,7 +75,7 @@ class Session:
 def call(options: argparse.Namespace) -> int:
     """Run the command that was asked for and return its exit code."""
     session = Session(options)
-    if options.command in cli.LISTS:
+    if options.command in LISTS:
         return _list(session)
     command: Callable[[Session], int] = globals()[f"_{options.command}"]
     return command(session)
@@ -157,11 +168,9 @@ def _report(session: Session) -> int:
 
     formats = [part.strip() for part in session.options.format.split(",") if part.strip()]
     for part in formats:
-        if part not in cli.REPORT_FORMATS:
-            hint = nearest(part, cli.REPORT_FORMATS)
-            raise InputError(
-                "--format", f"found {part!r}", f"a list out of {listed(cli.REPORT_FORMATS)}", hint
-            )
+        if part not in REPORT_FORMATS:
+            hint = nearest(part, REPORT_FORMATS)
+            raise InputError("--format", f"found {part!r}", f"a list out of {listed(REPORT_FORMATS)}", hint)
     code = _run(session)
     others = [part for part in formats if part != "html"]
     if others:
@@ -266,10 +275,8 @@ def _sql(session: Session) -> int:
         raise NoDataError(str(session.root), "no catalog", "built data", "run `goodput run demo` first")
     table = sandbox.run(session.lake, query, parameters, timeout_s=options.timeout)
     rendered = sandbox.render(table, shape)
-    if isinstance(rendered, bytes):
-        sys.stdout.buffer.write(rendered)
-    else:
-        print(rendered.rstrip("\n"))
+    sys.stdout.flush()
+    sys.stdout.buffer.write(rendered)
     return 0
 
 

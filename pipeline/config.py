@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline import resources
+from pipeline import resources, units
 from pipeline.errors import InputError, listed, nearest
 from pipeline.schema import SEVERITIES
 
@@ -32,6 +32,7 @@ PACKINGS = ("packed", "fixed")
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
 PLACEMENTS = ("random", "listed")
 STARTS = ("clean", "steady")
+CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
 
 
@@ -51,7 +52,7 @@ def _key(
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Where failures come from: a log (`source`, `path`) or synthetic rates (`preset`)."""
+    """Where failures come from: a log (`source`), rates (`preset`) or a log, resampled (`bootstrap`)."""
 
     source: str | None = _key("log format, a name from `goodput sources`", None)
     path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
@@ -59,6 +60,20 @@ class Trace:
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
     preset: str | None = _key("synthetic failures, a name from `goodput presets`", None)
+    bootstrap: str | None = _key("a log that is resampled to any size, a name from `goodput sources`", None)
+    observed_nodes: int | None = _key(
+        "all nodes that a resampled log was taken from, failed or not", None, low=1, high=10_000_000
+    )
+    block_d: float | None = _key("length of resampled blocks, days; left out: 30", None, low=1, high=36_525)
+    weibull_shape: float | None = _key(
+        "shape of the gaps between a preset's failures; 1: exponential; left out: the preset's own",
+        None,
+        low=0.2,
+        high=10,
+    )
+    correlation: str | None = _key(
+        "none: without the preset's bursts and lemon nodes", None, words=CORRELATIONS
+    )
     days: float | None = _key("length of a synthetic trace, days", None, above=0, high=36_525)
     seed: int = _key("seed of a synthetic trace", 1, low=0)
     start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
@@ -66,6 +81,11 @@ class Trace:
         default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
     )
     exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether failures are drawn, with made-up node names and `days` from a made-up day 0."""
+        return self.source is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,24 +382,40 @@ def _check(where: str, scenario: Scenario) -> None:
             raise InputError(f"{where} [policy {index}] name", f"{policy.name!r} twice", "a name of its own")
 
 
+# Keys of [trace] that belong to some kinds of trace only.
+_ONLY_WITH = {
+    "path": ("source", "bootstrap"),
+    "tz": ("source", "bootstrap"),
+    "window": ("source", "bootstrap"),
+    "window_d": ("source", "bootstrap"),
+    "days": ("preset", "bootstrap"),
+    "weibull_shape": ("preset",),
+    "correlation": ("preset",),
+    "block_d": ("bootstrap",),
+    "observed_nodes": ("bootstrap",),
+}
+
+
 def _check_trace(where: str, trace: Trace) -> None:
     place = f"{where} [trace]"
-    if (trace.source is None) == (trace.preset is None):
-        found = "both source and preset" if trace.source else "neither source nor preset"
-        raise InputError(place, found, "one of source (a log) and preset (synthetic rates)")
-    if trace.preset is not None:
-        if trace.days is None:
-            raise InputError(f"{place} days", "missing", "the length of the synthetic trace in days")
-        for key in ("path", "tz", "window", "window_d"):
-            if getattr(trace, key) is not None:
-                raise InputError(f"{place} {key}", "given beside preset", "only with source")
-    else:
-        if (trace.window is None) == (trace.window_d is None):
-            raise InputError(
-                place, "no window, or two", "one of window_d = [from, to] and window = [from, to]"
-            )
-        if trace.days is not None:
-            raise InputError(f"{place} days", "given beside source", "only with preset")
+    kinds = ("source", "preset", "bootstrap")
+    given = [kind for kind in kinds if getattr(trace, kind) is not None]
+    if len(given) != 1:
+        found = "both " + " and ".join(given) if given else "neither source nor preset nor bootstrap"
+        expected = "one of source (a log), preset (synthetic rates) and bootstrap (a log, resampled)"
+        raise InputError(place, found, expected)
+    (kind,) = given
+    for key, owners in _ONLY_WITH.items():
+        if kind not in owners and getattr(trace, key) is not None:
+            raise InputError(f"{place} {key}", f"given beside {kind}", f"only with {' or '.join(owners)}")
+    if kind != "source" and trace.days is None:
+        raise InputError(f"{place} days", "missing", "the length of the synthetic trace in days")
+    if kind == "bootstrap" and trace.observed_nodes is None:
+        expected = "all nodes that the log was taken from, failed or not"
+        raise InputError(f"{place} observed_nodes", "missing", expected)
+    if kind != "preset" and (trace.window is None) == (trace.window_d is None):
+        expected = "one of window_d = [from, to] and window = [from, to]"
+        raise InputError(place, "no window, or two", expected)
     if trace.window_d is not None and not 0 <= trace.window_d[0] < trace.window_d[1] < 40_000:
         raise InputError(f"{place} window_d", f"found {list(trace.window_d)}", "0 <= from < to, in days")
     if trace.window is not None:
@@ -389,6 +425,23 @@ def _check_trace(where: str, trace: Trace) -> None:
     for key, word in trace.severity.items():
         if word not in SEVERITIES:
             raise InputError(f"{place}.severity {key!r}", f"found {word!r}", f"one of {listed(SEVERITIES)}")
+
+
+def log_window(where: str, trace: Trace, day_0: str | None) -> tuple[datetime, datetime]:
+    """Return the window of a log, UTC; `day_0` is the instant of day 0 of the log, if it has one."""
+    if trace.window is not None:
+        start, end = (instant(f"{where} window", text) for text in trace.window)
+        return start, end
+    if day_0 is None:
+        raise InputError(
+            f"{where} window_d",
+            f"days, but {trace.source or trace.bootstrap!r} has no day 0",
+            "window = [from, to] as instants, e.g. 2024-03-30T00:00Z",
+        )
+    assert trace.window_d is not None, "checked when the scenario is read"
+    origin = units.to_us(datetime.fromisoformat(day_0))
+    start, end = (units.from_us(origin + round(units.exact(d) * units.US_PER_D)) for d in trace.window_d)
+    return start, end
 
 
 def instant(where: str, text: str) -> datetime:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import cli, resources
+from pipeline import cli, commands, resources
 from pipeline.lake import stages
 from pipeline.lake.store import Lake
 
@@ -194,7 +194,7 @@ def test_usage_errors_name_the_nearest_command(goodput) -> None:
     assert "did you mean 'replay'" in err
 
 
-@pytest.mark.parametrize("what", list(cli.LISTS))
+@pytest.mark.parametrize("what", list(commands.LISTS))
 def test_lists_come_from_the_code(goodput, what: str) -> None:
     """Each list prints a name and a line about it, as text and as one JSON object."""
     code, out, _ = goodput(what)

@@ -62,7 +62,7 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
     if trace.preset is not None:
         record, ran = synth.stage(lake, scenario, log)
         return [record], ran
-    name = trace.source or ""
+    name = trace.source or trace.bootstrap or ""
     options = Options(tz=trace.tz)
     if trace.path is None:
         paths = _public_files(lake, name, scenario, log)
@@ -74,7 +74,11 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         hint = f'`goodput sql "select reason, count(*) from rejects group by 1"`; is {name!r} its format?'
         found = f"no row accepted of {sum(item.rows_read for item in done)} read"
         raise NoDataError(f"{scenario.path.name} [trace]", found, "a log with at least one event", hint)
-    return [item.record for item in done], not all(item.skipped for item in done)
+    records, ran = [item.record for item in done], not all(item.skipped for item in done)
+    if trace.bootstrap is not None:
+        record, drew = synth.resample(lake, scenario, records, log)
+        return [record], ran or drew
+    return records, ran
 
 
 def ingest(

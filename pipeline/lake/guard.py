@@ -27,8 +27,6 @@ _LISTING = "`goodput sql --describe` lists tables, macros and columns"
 
 def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[str]]:
     """Return the statement to run and the names of its parameters; raise InputError when it is refused."""
-    import duckdb
-
     if len(query) > MAX_QUERY_CHARS:
         raise InputError("query", f"{len(query):,} characters", f"at most {MAX_QUERY_CHARS:,}")
     try:
@@ -39,11 +37,11 @@ def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[st
     if len(statements) != 1:
         raise InputError("query", f"{len(statements)} statements" if statements else "empty", ALLOWED)
     prefix, select = "", query
-    if statements[0].type == duckdb.StatementType.EXPLAIN and (hit := _EXPLAIN.match(query)):
+    if _kind(statements[0]) == "EXPLAIN" and (hit := _EXPLAIN.match(query)):
         prefix, select = f"explain {hit['options'] or ''} ", query[hit.end() :]
         statements = con.extract_statements(select)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        kind = statements[0].type.name.replace("MULTI", "PIVOT without IN (...)") if statements else "nothing"
+    if len(statements) != 1 or _kind(statements[0]) != "SELECT":
+        kind = _kind(statements[0]) if len(statements) == 1 else f"EXPLAIN of {len(statements)} statements"
         raise InputError("query", f"{kind} cannot be run here", ALLOWED)
     ((parsed,),) = con.execute("select json_serialize_sql(?::varchar)", [select]).fetchall()
     tree = json.loads(parsed)
@@ -53,6 +51,14 @@ def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[st
     found.visit(tree["statements"])
     found.judge()
     return prefix + select, frozenset(found.parameters)
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        name = str(statement.type.name)
+    except ValueError:  # DuckDB knows kinds (UPDATE EXTENSIONS) that its Python enum does not
+        return "this kind of statement"
+    return "PIVOT without IN (...)" if name == "MULTI" else name
 
 
 # The part after EXPLAIN is checked as a query of its own, so a wrong match can refuse but not admit.

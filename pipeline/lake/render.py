@@ -82,12 +82,19 @@ def _json(table: pa.Table, _: int) -> bytes:
 
 def _parquet(table: pa.Table, _: int) -> bytes:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     for index, field in enumerate(table.schema):
-        if pa.types.is_interval(field.type):  # Parquet has no type for months, days and nanoseconds
-            texts = pa.array([value and _plain(value) for value in _values(table.column(index))], pa.string())
-            table = table.set_column(index, field.name, texts)
+        try:
+            _written(table.select([index]).slice(0, 1))
+        except pa.ArrowNotImplementedError:  # Parquet has no intervals and no structs without fields
+            texts = [None if value is None else _plain(value) for value in _values(table.column(index))]
+            table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+    return _written(table)
+
+
+def _written(table: pa.Table) -> bytes:
+    import pyarrow.parquet as pq
+
     stream = io.BytesIO()
     pq.write_table(table, stream, compression="zstd")
     return stream.getvalue()
@@ -124,7 +131,7 @@ def _one(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return str(scalar.value) if hasattr(scalar, "value") else str(scalar)
+        return str(scalar.value) if hasattr(scalar, "value") else f"({scalar.type} beyond Python's range)"
 
 
 def _jsonable(value: Any) -> Any:

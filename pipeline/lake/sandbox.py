@@ -16,7 +16,8 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,12 +122,14 @@ def execute(
     import duckdb
     import pyarrow as pa
 
-    with _limited(con, limits) as late:
-        try:
-            statement, names = guard.check(con, query)
-            return _fetch(con, statement, _values(names, parameters or {}), limits, late)
-        except (duckdb.Error, pa.ArrowException, OSError, MemoryError, RecursionError) as error:
-            raise _explained(error, limits, late=late.is_set()) from None
+    def work() -> pa.Table:
+        statement, names = guard.check(con, query)
+        return _fetch(con, statement, _values(names, parameters or {}), limits)
+
+    try:
+        return _watched(con, limits, work)
+    except (duckdb.Error, pa.ArrowException, OSError, MemoryError, RecursionError) as error:
+        raise _explained(error, limits) from None
 
 
 # --- parameters -------------------------------------------------------------------------------------------
@@ -167,7 +170,6 @@ def _fetch(
     statement: str,
     values: Mapping[str, int | float | str],
     limits: Limits,
-    late: threading.Event,
 ) -> pa.Table:
     import pyarrow as pa
 
@@ -178,8 +180,6 @@ def _fetch(
         for batch in reader:
             batches.append(batch)
             size += batch.nbytes
-            if late.is_set():
-                raise TimeoutError
             if size > limits.memory_mib * _MIB:
                 raise MemoryError
     names: list[str] = []
@@ -191,26 +191,24 @@ def _fetch(
     return pa.Table.from_batches(batches, schema=schema).rename_columns(names)
 
 
-@contextlib.contextmanager
-def _limited(con: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[threading.Event]:
-    """Interrupt the connection when its time is up; the event tells that this has happened."""
-    done, late = threading.Event(), threading.Event()
+def _watched(con: duckdb.DuckDBPyConnection, limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
+    """Return what `work` returns, if it does so in time and memory.
 
-    def watch() -> None:
-        if done.wait(limits.time_s):
-            return
-        late.set()
-        while not done.wait(0.05):  # an interrupt between two steps of a query is lost
-            con.interrupt()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        with _process_memory(2 * limits.memory_mib * _MIB):
-            yield late
-    finally:
-        done.set()
-        thread.join()
+    It runs beside the main thread, which stays free to look at the clock and to take Ctrl-C.
+    """
+    with _process_memory(2 * limits.memory_mib * _MIB), ThreadPoolExecutor(max_workers=1) as pool:
+        future = pool.submit(work)
+        try:
+            in_time = bool(wait([future], limits.time_s).done)
+        finally:
+            while not future.done():
+                con.interrupt()  # again and again: an interrupt between two steps of a query is lost
+                wait([future], 0.05)
+    if not in_time:
+        hint = f"read less, or allow more with --timeout {2 * limits.time_s:g}"
+        expected = f"a result within {limits.time_s:g} s"
+        raise InputError("query", f"stopped after {limits.time_s:g} s", expected, hint)
+    return future.result()
 
 
 _ONE_AT_A_TIME = threading.RLock()  # the process has one limit
@@ -236,14 +234,9 @@ def _process_memory(more_bytes: int) -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_DATA, old)
 
 
-def _explained(error: BaseException, limits: Limits, *, late: bool) -> InputError:
-    """Return the one message for a failed query: the limit it met, or DuckDB's own first lines."""
+def _explained(error: BaseException, limits: Limits) -> InputError:
+    """Return the one message for a failed query: too much memory, or DuckDB's own first lines."""
     text = str(error).replace("\r", "")
-    if late:
-        hint = f"read less, or allow more with --timeout {2 * limits.time_s:g}"
-        return InputError(
-            "query", f"stopped after {limits.time_s:g} s", f"a result within {limits.time_s:g} s", hint
-        )
     if isinstance(error, MemoryError) or "Out of Memory" in text or "bad_alloc" in text:
         hint = "aggregate, filter or `limit` the rows"
         limit = f"at most {limits.memory_mib} MiB for work and for the result"

@@ -26,9 +26,7 @@ FOLDERS = ("1_events", "2_timelines", "3_metrics", "4_outcomes", "checks", "adho
 HEADER = ("title", "grain", "reads", "units", "source", "caveat")
 
 _HEADER_LINE = re.compile(r"^--\s*(?:(\w+):)?\s*(.*)$")
-_WORDS = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$([a-z_][a-z0-9_]*)""", re.DOTALL
-)
+_WORDS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$([a-z_][a-z0-9_]*)""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ _BUILT_IN = frozenset({"range", "generate_series", "unnest"})
 
 
 def _visit(node: Any, scope: frozenset[str], tables: set[str]) -> None:
-    """Collect the tables below a node; a CTE's name is known after its definition, within it only if recursive."""
+    """Collect the tables below a node; a CTE is known after its definition, within it if recursive."""
     if isinstance(node, list):
         for item in node:
             _visit(item, scope, tables)

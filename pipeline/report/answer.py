@@ -7,11 +7,14 @@ module only rounds them. A share is of the pool's GPU-hours; differences are in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.report import theme
 from pipeline.report.theme import percent, plural, points, short, spread, whole
 from pipeline.schema import BUCKET_MEANING
+
+if TYPE_CHECKING:
+    from pipeline.config import Scenario
 
 Row = dict[str, Any]
 
@@ -24,6 +27,10 @@ RESPONSE_WORDS = {
 LOWER_BOUND = (
     "The log holds no app-level fault (a crash or hang that takes no GPU away). The interruptions counted "
     "here are a lower bound, and goodput is an upper bound in that respect."
+)
+ALL_DOWN = (
+    "Every outage counts as GPUs down, as the source says. Some kinds, such as a fan or a redundant power "
+    "supply, may leave a node computing; [trace.severity] in the scenario tells them apart."
 )
 _WHEN = {
     "elastic": "if the global batch may shrink",
@@ -72,12 +79,22 @@ def lead(rows: Sequence[Row]) -> str:
     return f"The most that is kept of the pool's GPU-hours: {'; '.join(told)}."
 
 
+def notes(scenario: Scenario, faults: Row) -> list[str]:
+    """Return what a reader must know beside the numbers."""
+    found = [] if faults["app_faults"] else [LOWER_BOUND]
+    chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset
+    if faults["outages"] and faults["down"] == faults["outages"] and not chosen:
+        found.append(ALL_DOWN)
+    return [*found, HINDSIGHT]
+
+
 def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
     """Return the answer as plain lines for a terminal."""
     found = []
     for row in rows:
+        share = f"{percent(row['goodput_frac'])} of the pool's GPU-hours"
         found += [
-            f"{row['batch']} batch: {row['policy']} keeps {percent(row['goodput_frac'])}, {_spares(row)}",
+            f"{row['batch']} batch: {row['policy']} keeps {share}, {_spares(row)}",
             f"  how sure: {sure(row)}",
             f"  kept: {kept(row)}",
             f"  largest loss: {loss(row)}",

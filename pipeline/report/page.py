@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from pipeline import __version__
 from pipeline.config import Scenario
 from pipeline.lake import catalog, sql
 from pipeline.lake.store import Record
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-TEMPLATE = Path(__file__).with_name("template.html.j2")
-HELPERS = ("headline", "side_by_side", "best_ledger", "scenario_window", "data_quality", "app_faults")
 _PACKAGES = (
-    "goodput-replay",
     "polars",
     "pyarrow",
     "duckdb",
@@ -92,7 +90,8 @@ def draw(con: duckdb.DuckDBPyConnection, scenario: str) -> list[Drawn]:
 
 def spec_of(chart: Any) -> dict[str, Any]:
     """Return a chart as Vega-Lite without a configuration of its own, each panel in the export's width."""
-    spec: dict[str, Any] = chart.to_dict()
+    # Validation takes seconds; the tests do it.
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     spec.pop("config", None)
     for panel in spec.get("vconcat", [spec]):
         panel.setdefault("width", theme.WIDTH)
@@ -110,7 +109,9 @@ def html(
     )
     policies = sorted((policy.name for policy in scenario.policies), key=len, reverse=True)
     environment.filters["nb"] = lambda text: unbroken(text, policies)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    template = environment.from_string(
+        Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
+    )
     return template.render(**context(con, scenario, records, drawn))
 
 
@@ -142,7 +143,7 @@ def context(
         "about": about(records),
         "lead": answer.lead(headline),
         "cards": answer.cards(headline),
-        "notes": [*([] if faults["app_faults"] else [answer.LOWER_BOUND]), answer.HINDSIGHT],
+        "notes": answer.notes(scenario, faults),
         "compared": _grouped(compared, "batch"),
         "response_words": {
             row["response"]: answer.RESPONSE_WORDS.get(row["response"], "") for row in compared
@@ -245,13 +246,7 @@ def provenance(record: Record) -> dict[str, Any]:
 
 def versions() -> list[tuple[str, str]]:
     """Return the versions of the packages that made the page."""
-    found = []
-    for package in _PACKAGES:
-        try:
-            found.append((package, metadata.version(package)))
-        except metadata.PackageNotFoundError:  # a checkout that is not installed
-            found.append((package, "not installed"))
-    return found
+    return [("goodput-replay", __version__), *((package, metadata.version(package)) for package in _PACKAGES)]
 
 
 def script(value: Any) -> str:

@@ -162,11 +162,14 @@ def values(frame: pl.DataFrame) -> alt.InlineData:
 
 def time_axis(frame: pl.DataFrame, *, last: bool) -> alt.X:
     """Return the UTC time axis of `t_start`; only the lowest of several panels says so in words."""
-    first, past = frame.select(
-        pl.col("t_start").min().dt.strftime("%Y-%m-%d"), pl.col("t_end").max().dt.strftime("%Y-%m-%d")
+    first, past, days = frame.select(
+        pl.col("t_start").min().dt.strftime("%Y-%m-%d"),
+        pl.col("t_end").max().dt.strftime("%Y-%m-%d").alias("past"),
+        (pl.col("t_end").max() - pl.col("t_start").min()).dt.total_days().alias("days"),
     ).row(0)
     span = f"{first} to {past}"
-    axis = alt.Axis(tickCount=6, labels=last, ticks=last)
+    form = "%b %Y" if days > 90 else "%d %b" if days > 4 else "%d %b %H:%M"
+    axis = alt.Axis(tickCount=6, labels=last, ticks=last, format=form)
     return alt.X(
         "t_start:T", title=f"time (UTC), {span}" if last else "", scale=alt.Scale(type="utc"), axis=axis
     )

@@ -1,92 +1,150 @@
-"""Failures from a preset's rates -> `events` of kind interval, as a log would have them.
+"""Failures from a preset's rates, or from a real trace resampled -> `events` of kind interval.
 
-In: a scenario's [trace] (preset, days, seed, start) and [cluster] (nodes, gpus_per_node). Out: the tables
-`events`, `rejects` (empty) and `files` (one row). Time 0 is contract.DAY_0.
-A Poisson process at the total rate of the cluster's GPUs, placed uniformly on nodes and GPUs, kinds by their
-share, repair times by their distribution. `clean`: nothing is down at time 0. `steady`: events are drawn from
-one longest repair before time 0 on, which is all that can still be down then; those over before time 0 are
-left out.
-Easy to get wrong: a GPU that is down can be hit again, so downtime is the union, not the sum; an interval may
-end after the window. The same parameters give the same bytes: no clock is read.
+In: a scenario's [trace] (preset or bootstrap, days, seed, start) and [cluster] (nodes, gpus_per_node); for
+a bootstrap also the records of the ingested source. Out: the tables `events`, `rejects` and `files`, and
+facts: day_0, title, rate_per_gpu_d (what interrupts a job, per GPU and day, after [trace.severity]) and
+assumptions, as sentences for the report.
+Easy to get wrong: time 0 is contract.DAY_0, also for a bootstrap, whose `window` is that of the original
+trace. The same parameters give the same bytes: no clock is read.
+Source: model.md section 8.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import InputError
 from pipeline.lake import stages
-from pipeline.schema import arrow_schema
-from pipeline.synth import presets
-from pipeline.synth.contract import DAY_0, Preset, node_names
-from pipeline.units import US_PER_D, US_PER_H, to_us
+from pipeline.synth import bootstrap, observed, presets
+from pipeline.synth.contract import DAY_0, Preset, changed
+from pipeline.synth.draw import Columns, draw
+from pipeline.synth.tables import SOURCE, VERSION, Kind, tables
 
 if TYPE_CHECKING:
-    from pipeline.config import Scenario
+    from pipeline.config import Scenario, Trace
     from pipeline.lake.store import Lake, Record
 
 STAGE = "synth"
-SOURCE = "synth"
-VERSION = "1"
-MAX_EVENTS = 50_000_000  # some gigabytes; beyond that a typing error is likelier than a wish
+INTERRUPTING = ("down", "app")
 
 Log = Callable[[str], None]
+Drawn = tuple[Columns, Sequence[Kind], Mapping[str, Any]]  # failures, what the kinds are, facts
 
 
 def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
     """Draw the failures of a scenario with a preset; return the record and whether it ran."""
-    trace, cluster = scenario.trace, scenario.cluster
-    name, days = trace.preset, trace.days
-    if name is None or days is None:
+    trace = scenario.trace
+    if trace.preset is None:
         raise InputError(f"{scenario.path.name} [trace]", "no preset", 'preset = "..." and days = ...')
-    preset = presets.load(name)
-    gpus = cluster.nodes * cluster.gpus_per_node
+    preset = changed(
+        presets.load(trace.preset), weibull_shape=trace.weibull_shape, correlation=trace.correlation
+    )
+
+    def drawn() -> Drawn:
+        cluster = scenario.cluster
+        columns = draw(
+            preset, _days(trace), cluster.nodes, cluster.gpus_per_node, seed=trace.seed, start=trace.start
+        )
+        kinds = [Kind(rate.scope, rate.component, "down", rate.reason) for rate in preset.rates]
+        rate_per_gpu_d = math.fsum(
+            rate.per_gpu_d for rate, kind in zip(preset.rates, kinds, strict=True) if _interrupts(trace, kind)
+        )
+        facts = {
+            "title": preset.title,
+            "rate_per_gpu_d": rate_per_gpu_d,
+            "assumptions": assumptions(preset, trace.start),
+        }
+        return columns, kinds, facts
+
+    code = f"synth/presets/{presets.module_file(trace.preset).name}"
+    return _stage(lake, scenario, {"preset": asdict(preset)}, (code,), drawn, log)
+
+
+def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log) -> tuple[Record, bool]:
+    """Draw the failures of a scenario with a bootstrap from the ingested events of its source."""
+    trace, cluster, where = scenario.trace, scenario.cluster, f"{scenario.path.name} [trace]"
+    window = observed.window(where, trace, sources)
+    block_d = trace.block_d or bootstrap.BLOCK_D
+    days = observed.days(window)
+    if block_d > days:
+        found = f"{block_d:g} days, but the observed window has {days:g}"
+        raise InputError(f"{where} block_d", found, "blocks no longer than the window")
+
+    def drawn() -> Drawn:
+        history = observed.load(lake, sources, window, trace.observed_nodes or 0, where)
+        columns = bootstrap.draw(
+            history, _days(trace), cluster.nodes, block_d=block_d, seed=trace.seed, start=trace.start
+        )
+        count = sum(_interrupts(trace, kind) for kind in history.kinds)
+        gpu_days = history.nodes * cluster.gpus_per_node * days
+        about: Mapping[str, Any] = next((record.facts for record in sources), {})
+        facts = {
+            "title": f"{about.get('title') or trace.bootstrap}, resampled in blocks of {block_d:g} days",
+            "license": about.get("license", ""),
+            "homepage": about.get("homepage", ""),
+            "rate_per_gpu_d": count / gpu_days,
+            "assumptions": bootstrap.assumptions(history, cluster.nodes, block_d, trace.start),
+        }
+        return columns, history.kinds, facts
+
+    parameters = {
+        "bootstrap": [stages.content(record, "events") for record in sources],
+        "queries": stages.sql_version(query.path for query in observed.queries()),
+        "window": [moment.isoformat() for moment in window],
+        "block_d": block_d,
+        "observed_nodes": trace.observed_nodes,
+    }
+    return _stage(lake, scenario, parameters, ("lake/sql.py",), drawn, log)
+
+
+def _stage(
+    lake: Lake,
+    scenario: Scenario,
+    parameters: Mapping[str, Any],
+    code: tuple[str, ...],
+    drawn: Callable[[], Drawn],
+    log: Log,
+) -> tuple[Record, bool]:
+    trace, cluster = scenario.trace, scenario.cluster
+    file = f"preset {trace.preset}" if trace.preset else f"bootstrap {trace.bootstrap}"
     wanted = {
-        "preset": name,
-        "rates": [asdict(rate) for rate in preset.rates],
-        "days": days,
+        **parameters,
+        "days": trace.days,
         "seed": trace.seed,
         "start": trace.start,
         "nodes": cluster.nodes,
         "gpus_per_node": cluster.gpus_per_node,
     }
-    sha256 = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    sha256 = stages.input_hash(wanted)
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-        columns = draw(preset, days, cluster.nodes, cluster.gpus_per_node, seed=trace.seed, start=trace.start)
-        tables = _tables(columns, preset, cluster.nodes, f"preset {name}", sha256)
-        count = tables["events"].num_rows
-        log(f"preset {name}: {count} events on {gpus} GPUs in {days:g} days")
+        columns, kinds, about = drawn()
+        count = len(columns["kind"])
+        gpus = cluster.nodes * cluster.gpus_per_node
+        log(f"{file}: {count} events on {gpus} GPUs in {trace.days:g} days")
         facts = {
             "source": SOURCE,
-            "file": f"preset {name}",
-            "title": preset.title,
+            "file": file,
             "rows_read": count,
             "rows_accepted": count,
             "rows_rejected": 0,
             "day_0": DAY_0.isoformat(),
-            "rate_per_gpu_d": preset.per_gpu_d,
-            "assumptions": assumptions(preset, trace.start),
+            **about,
         }
-        return stages.write_tables(folder, tables), facts
+        return stages.write_tables(folder, tables(columns, kinds, cluster.nodes, file, sha256)), facts
 
+    choices = {**trace.severity, **dict.fromkeys(trace.exclude, "info")}
+    modules = [f"synth/{path.name}" for path in sorted(Path(__file__).parent.glob("*.py"))]
     return stages.run(
         lake,
         STAGE,
         scenario.name,
-        inputs={"parameters": sha256, "version": VERSION},
-        code=stages.code_version(
-            "synth/run.py",
-            "synth/contract.py",
-            f"synth/presets/{presets.module_file(name).name}",
-            "schema.py",
-            "units.py",
-        ),
+        inputs={"parameters": sha256, "version": VERSION, "severity": choices},
+        code=stages.code_version(*modules, *code, "schema.py", "units.py"),
         build=build,
         log=log,
         scenario=scenario.name,
@@ -94,96 +152,48 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
     )
 
 
-def draw(
-    preset: Preset, days: float, nodes: int, gpus_per_node: int, *, seed: int, start: str
-) -> dict[str, Any]:
-    """Return arrays `start_us`, `end_us` (from time 0), `node`, `gpu` and `kind` (index of the rate)."""
-    import numpy as np
+def _days(trace: Trace) -> float:
+    assert trace.days is not None, "config checks it"
+    return trace.days
 
-    lead_us = round(preset.longest_repair_h * US_PER_H) if start == "steady" else 0
-    span_us = round(days * US_PER_D)
-    mean = preset.per_gpu_d * nodes * gpus_per_node * (span_us + lead_us) / US_PER_D
-    if mean > MAX_EVENTS:
-        raise InputError("[trace] days", f"about {mean:.3g} events", f"at most {MAX_EVENTS}", "fewer days")
-    random = np.random.Generator(np.random.PCG64(seed))
-    count = int(random.poisson(mean))
-    start_us = np.sort(random.integers(-lead_us, span_us, count))
-    node = random.integers(0, nodes, count)
-    gpu = random.integers(0, gpus_per_node, count)
-    # The last bound is replaced by 1: sums of shares may end a hair below it.
-    bounds = np.cumsum([rate.per_gpu_d / preset.per_gpu_d for rate in preset.rates])[:-1]
-    kind = np.searchsorted(bounds, random.random(count), side="right")
-    luck = random.random(count)
-    repair_us = np.empty(count, dtype=np.int64)
-    for index, rate in enumerate(preset.rates):
-        mine = kind == index
-        weights = np.cumsum([weight for weight, _ in rate.repair.parts])[:-1]
-        hours_us = np.array([round(hours * US_PER_H) for _, hours in rate.repair.parts], dtype=np.int64)
-        repair_us[mine] = hours_us[np.searchsorted(weights, luck[mine], side="right")]
-    end_us = start_us + repair_us
-    kept = end_us > 0
-    arrays = {"start_us": start_us, "end_us": end_us, "node": node, "gpu": gpu, "kind": kind}
-    return {name: array[kept] for name, array in arrays.items()}
+
+def _interrupts(trace: Trace, kind: Kind) -> bool:
+    """Say whether a kind stops a job, after the scenario's choice of severities."""
+    choices = {**trace.severity, **dict.fromkeys(trace.exclude, "info")}
+    severity = choices.get(kind.reason or "") or choices.get(kind.component) or kind.severity
+    return severity in INTERRUPTING
 
 
 def assumptions(preset: Preset, start: str) -> list[str]:
     """Return what a reader must know about synthetic failures, as sentences."""
+    lemons, bursts = preset.lemons, preset.bursts
+    shapes = sorted({rate.arrival.shape for rate in preset.rates if not rate.arrival.is_memoryless})
+    texts = []
+    if lemons:
+        texts.append(
+            f"{lemons.nodes_frac:.0%} of the nodes are expected to carry {lemons.rate_frac:.0%} of the "
+            f"failures outside bursts: {lemons.origin}."
+        )
+    if bursts:
+        texts.append(
+            f"{bursts.events_frac:.1%} of the failures come in bursts of {bursts.mean_nodes:.1f} nodes at "
+            f"one instant, neighbours in a group of {bursts.group_nodes}: {bursts.origin}."
+        )
+    if shapes:
+        told = ", ".join(f"{shape:g}" for shape in shapes)
+        texts.append(f"Gaps are Weibull, shape {told}; a part is as good as new after each failure.")
+    if not (lemons or bursts or shapes):
+        texts.append(
+            "Failures are independent and memoryless (Poisson); real ones come in bursts and on lemons."
+        )
     began = {
         "clean": "Nothing is down at the start, so the first days are better than the long run.",
         "steady": "The rates have run before the start, so it begins with GPUs down.",
     }
     return [
-        "Failures are independent and memoryless (Poisson); real ones come in bursts and on lemons.",
+        *texts,
         "A GPU that is down can fail again; downtime is the union.",
         began[start],
         *preset.assumptions,
         *dict.fromkeys(f"Borrowed: {rate.borrowed_from}." for rate in preset.rates if rate.borrowed_from),
     ]
-
-
-def _tables(columns: dict[str, Any], preset: Preset, nodes: int, file: str, sha256: str) -> dict[str, Any]:
-    import numpy as np
-    import pyarrow as pa
-
-    count = len(columns["kind"])
-    rows = np.arange(1, count + 1)
-    rates = preset.rates
-    is_node = np.array([rate.scope == "node" for rate in rates])[columns["kind"]]
-    names = pa.array(node_names(nodes))
-    values = {
-        # The parameters decide every row, so their hash and the row's place are its content.
-        "event_id": pa.array([f"{sha256[:16]}{row:016x}" for row in range(1, count + 1)], pa.string()),
-        "cluster": pa.array(["default"] * count, pa.string()),
-        "source": pa.array([SOURCE] * count, pa.string()),
-        "t_start": pa.array(columns["start_us"] + to_us(DAY_0), pa.timestamp("us")),
-        "t_end": pa.array(columns["end_us"] + to_us(DAY_0), pa.timestamp("us")),
-        "kind": pa.array(["interval"] * count, pa.string()),
-        "node": names.take(pa.array(columns["node"])),
-        "gpu": pa.array(columns["gpu"], pa.int64(), mask=is_node),
-        "domain": pa.nulls(count, pa.string()),
-        "severity": pa.array(["down"] * count, pa.string()),
-    }
-    for name, words in (
-        ("scope", [rate.scope for rate in rates]),
-        ("component", [rate.component for rate in rates]),
-        ("code", [rate.reason for rate in rates]),
-        ("reason", [rate.reason for rate in rates]),
-    ):
-        values[name] = pa.array(words, pa.string()).take(pa.array(columns["kind"]))
-    values["file"] = pa.array([file] * count, pa.string())
-    values["row"] = pa.array(rows, pa.int64())
-    source_file = {
-        "file": file,
-        "sha256": sha256,
-        "source": SOURCE,
-        "source_version": VERSION,
-        "rows_read": count,
-        "rows_accepted": count,
-        "rows_rejected": 0,
-        "ingested_at": None,  # nothing was read, and a clock would make equal runs differ
-    }
-    return {
-        "events": pa.table(values, schema=arrow_schema("events")),
-        "rejects": arrow_schema("rejects").empty_table(),
-        "files": pa.Table.from_pylist([source_file], schema=arrow_schema("files")),
-    }

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline import units
-from pipeline.config import Scenario, instant
+from pipeline import config, units
+from pipeline.config import Scenario
 from pipeline.errors import CheckFailedError, InputError, NoDataError
 from pipeline.lake import checks, sql, stages
 from pipeline.lake.store import Lake, Record
@@ -56,21 +56,13 @@ class Window:
 
 def window_of(scenario: Scenario, day_0: str | None) -> Window:
     """Return the scenario's window; `day_0` is the instant of day 0 of the trace, if it has one."""
-    trace, where = scenario.trace, f"{scenario.path.name} [trace]"
-    if trace.window is not None:
-        start, end = (instant(f"{where} window", text) for text in trace.window)
-        return Window(start, end)
-    if day_0 is None:
-        raise InputError(
-            f"{where} window_d",
-            f"days, but {trace.source!r} has no day 0",
-            "window = [from, to] as instants, e.g. 2024-03-30T00:00Z",
-        )
-    origin = datetime.fromisoformat(day_0)
-    first, last = trace.window_d if trace.window_d is not None else (0.0, trace.days or 0.0)
-    return Window(
-        *(origin + timedelta(microseconds=round(units.exact(d) * units.US_PER_D)) for d in (first, last))
-    )
+    trace = scenario.trace
+    if not trace.is_synthetic:
+        return Window(*config.log_window(f"{scenario.path.name} [trace]", trace, day_0))
+    assert day_0 is not None, "every synthetic trace has a day 0"
+    assert trace.days is not None, "checked when the scenario is read"
+    start = datetime.fromisoformat(day_0)
+    return Window(start, start + timedelta(microseconds=round(units.exact(trace.days) * units.US_PER_D)))
 
 
 def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.Log) -> tuple[Record, bool]:
@@ -169,7 +161,7 @@ def _check_window(
     first, last, rows = _one(
         con, "select epoch_us(min(t_start)), epoch_us(max(coalesce(t_end, t_start))), count(*) from events"
     )
-    if rows == 0 and scenario.trace.preset is None:
+    if rows == 0 and not scenario.trace.is_synthetic:
         raise NoDataError(
             f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault"
         )
@@ -209,7 +201,7 @@ def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
     from pipeline.timelines import placement
 
     cluster, where = scenario.cluster, scenario.path.name
-    if scenario.trace.preset is not None:
+    if scenario.trace.is_synthetic:
         from pipeline.synth.contract import node_names
 
         nodes = node_names(cluster.nodes)

@@ -1,4 +1,4 @@
--- title: Whether the log holds app-level faults
+-- title: How many outages take GPUs away, and how many are app-level faults
 -- grain: one row
 -- reads: outages
 -- units: counts
@@ -13,4 +13,5 @@ outages as (
 select
     count(*) as outages,
     count(*) filter (severity = 'app') as app_faults,
+    count(*) filter (severity = 'down') as down,
 from outages

@@ -1,6 +1,6 @@
 -- title: The window and the machines of a scenario
 -- grain: one row
--- reads: cluster_timeline, domain_timeline, placements
+-- reads: cluster_timeline, placements
 -- units: times UTC, [t_start, t_end); window_us in microseconds, window_d in days; GPUs, nodes and domains are counts
 -- source: model.md section 1; the population is what was placed, never who happens to fail
 -- caveat: pool_gpus counts whole domains; a node that fills none is unplaced, and which one it is depends on

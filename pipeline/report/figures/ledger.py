@@ -85,7 +85,11 @@ def chart(frame: pl.DataFrame) -> Any:
 
 def summary(frame: pl.DataFrame) -> str:
     """Return which policy keeps most and what it loses most to."""
-    best = frame.sort("goodput_frac", "policy", descending=[True, False]).row(0, named=True)
+    # Rounded: two batch rules may agree but for the order of a sum.
+    ranked = frame.with_columns(pl.col("goodput_frac").round(9)).sort(
+        "goodput_frac", "batch", "policy", descending=[True, False, False]
+    )
+    best = ranked.row(0, named=True)
     mine = frame.filter((pl.col("batch") == best["batch"]) & (pl.col("policy") == best["policy"]))
     losses = mine.filter(~pl.col("bucket").is_in(["productive", "gain"])).sort("share_frac", descending=True)
     worst = losses.row(0, named=True)

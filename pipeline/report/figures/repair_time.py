@@ -29,6 +29,10 @@ select
 from curve
 where place % greatest(1, steps // 400) = 0 or place in (1, steps)
 union all by name
+select 'curve' as part, 'all' as component, 0 as t_h, 1 as survival_frac, 1 / 60 as drawn_from_h,
+from curve
+where place = 1 and t_h > 1 / 60
+union all by name
 select
     'component' as part, component, median_h, p95_h, mean_h, outages,
     greatest(median_h, 1 / 60) as drawn_from_h, greatest(p95_h, 1 / 60) as drawn_to_h,

@@ -12,7 +12,8 @@ NCCL timeouts one GPU, as in the NTP paper.
 
 from __future__ import annotations
 
-from pipeline.synth.contract import Fixed, Mix, Preset, Rate, per_1000_node_d
+from pipeline.synth.contract import Preset, Rate, per_1000_node_d
+from pipeline.synth.distributions import Fixed, Mix
 
 _DAYS, _GPUS, _NODE_GPUS = 54, 16_384, 8
 _HARDWARE = Mix(((0.5, 72.0), (0.5, 120.0)))  # 3 or 5 days
@@ -23,7 +24,7 @@ _BORROWED = {
 }
 
 # component, the table's words, scope, count, repair
-_TABLE: tuple[tuple[str, str, str, int, Fixed | Mix], ...] = (
+_TABLE: tuple[tuple[str, str, str, int, Mix], ...] = (
     ("gpu", "Faulty GPU", "gpu", 148, _HARDWARE),
     ("hbm", "GPU HBM3 Memory", "gpu", 72, _HARDWARE),
     ("software", "Software Bug", "gpu", 54, _SOFTWARE),

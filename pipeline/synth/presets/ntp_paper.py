@@ -8,7 +8,8 @@ only, 0.82 with 5 days only). Whether it counts 419 or another number of interru
 
 from __future__ import annotations
 
-from pipeline.synth.contract import Fixed, Mix, Preset, Rate, per_1000_node_d
+from pipeline.synth.contract import Preset, Rate, per_1000_node_d
+from pipeline.synth.distributions import Fixed, Mix
 
 # arXiv 2407.21783: 419 unexpected interruptions in 54 days on 16,384 H100, 8 GPUs a node.
 _COUNT, _DAYS, _GPUS, _NODE_GPUS = 419, 54, 16_384, 8

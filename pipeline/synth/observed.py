@@ -1,0 +1,114 @@
+"""The outages of an ingested trace, as arrays to resample.
+
+In: the records of a source's `events`, the observed window, the number of nodes observed. Out: for each
+outage that begins in the window its start and length (microseconds), node (0 .. nodes - 1), GPU (-1: the
+whole node) and kind. Onsets and clears are paired by queries/2_timelines/outages.sql itself, on severities
+as the source says; what the scenario makes of them is applied later, as for any log.
+Easy to get wrong: the population is given, never inferred; nodes that never failed are part of it. An
+outage that began before the window or is still open at its end: the first is left out, the second ends
+there. Source: model.md sections 2 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pipeline import config
+from pipeline.errors import InputError, NoDataError
+from pipeline.lake import sql
+from pipeline.synth.tables import Kind
+from pipeline.units import US_PER_D, to_us
+
+if TYPE_CHECKING:
+    from pipeline.lake.store import Lake, Record
+
+Window = tuple[datetime, datetime]
+
+_PARAMETERS = {"scenario": "", "repair_scale_frac": 1.0, "without_component": ""}
+_SCHEMA_GIVEN = ("ingested_events", "severity_choices")
+
+
+@dataclass(frozen=True)
+class History:
+    """What was seen on `nodes` nodes over `window_us`; arrays have one entry an outage, sorted by start."""
+
+    nodes: int
+    window_us: int
+    start_us: Any
+    length_us: Any
+    node: Any
+    gpu: Any
+    kinds: tuple[Kind, ...]  # one an outage
+    named_nodes: int
+    left_out: int
+    censored: int
+
+
+def window(where: str, trace: config.Trace, sources: Sequence[Record]) -> Window:
+    """Return the observed window of the original trace."""
+    day_0 = next((record.facts["day_0"] for record in sources if record.facts.get("day_0")), None)
+    return config.log_window(where, trace, day_0)
+
+
+def days(observed: Window) -> float:
+    """Return the length of a window in days."""
+    return (to_us(observed[1]) - to_us(observed[0])) / US_PER_D
+
+
+@cache
+def queries() -> tuple[sql.Query, ...]:
+    """Return the queries that make `outages` from ingested events, in their order."""
+    found = sql.load("1_events", "2_timelines")
+    wanted: dict[str, sql.Query] = {}
+
+    def visit(name: str) -> None:
+        if name in found and name not in wanted:
+            wanted[name] = found[name]
+            for parent in sql.parents(found[name].body):
+                visit(parent)
+
+    visit("outages")
+    return tuple(sql.ordered(wanted, given=_SCHEMA_GIVEN))
+
+
+def load(lake: Lake, sources: Sequence[Record], observed: Window, nodes: int, where: str) -> History:
+    """Read the outages of a source within a window."""
+    import numpy as np
+
+    first, last = (moment.replace(tzinfo=None) for moment in observed)
+    files = ", ".join("'" + str(lake.table(item, "events")).replace("'", "''") + "'" for item in sources)
+    with sql.connect() as con:
+        con.execute(f"create temp view ingested_events as from read_parquet([{files}])")
+        con.execute("create temp table severity_choices (word varchar, severity varchar)")
+        sql.build(con, queries(), {**_PARAMETERS, "window_start": first, "window_end": last})
+        outages = con.sql(
+            "select *, epoch_us(t_start) as start_us, epoch_us(t_end) as end_us from outages "
+            "order by t_start, outage_id"
+        ).pl()
+    everything = outages.height
+    outages = outages.filter((outages["t_start"] >= first) & outages["node"].is_not_null())
+    if outages.is_empty():
+        raise NoDataError(f"{where} window", "no outage of a node begins in it", "a window with some")
+    names = sorted(set(outages["node"]))
+    if len(names) > nodes:
+        found = f"{nodes}, but outages name {len(names)} nodes"
+        raise InputError(f"{where} observed_nodes", found, "all nodes that were observed, failed or not")
+    start_us, end_us = outages["start_us"].to_numpy(), outages["end_us"].to_numpy()
+    number = {name: index for index, name in enumerate(names)}
+    rows = outages.select("gpu", "component", "severity", "reason").rows()
+    return History(
+        nodes=nodes,
+        window_us=to_us(observed[1]) - to_us(observed[0]),
+        start_us=start_us - to_us(observed[0]),
+        length_us=end_us - start_us,
+        node=np.array([number[name] for name in outages["node"]], dtype=np.int64),
+        gpu=np.array([-1 if gpu is None else gpu for gpu, *_ in rows], dtype=np.int64),
+        kinds=tuple(Kind("node" if gpu is None else "gpu", *words) for gpu, *words in rows),
+        named_nodes=len(names),
+        left_out=everything - outages.height,
+        censored=int(outages["is_censored"].sum() or 0),
+    )

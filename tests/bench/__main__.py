@@ -1,0 +1,39 @@
+"""`python -m tests.bench`: one replay of a year of 32,768 GPUs, the engine against the obvious loop.
+
+Ratios are taken within one run on one machine; nothing is asserted about time, only that both agree.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from tests.bench.year import by_engine, by_obvious, failures, scenario
+
+DAYS, NODES, SPARES = 365, 4096, 96
+
+
+def main() -> int:
+    """Print the table; return 1 when the two replays disagree."""
+    mine = scenario(DAYS, NODES, SPARES)
+    with tempfile.TemporaryDirectory() as root:
+        began = perf_counter()
+        trouble = failures(mine, Path(root))
+        print(f"{DAYS} days of {NODES * 8:,} GPUs, drawn and laid onto domains in {perf_counter() - began:.1f} s")
+    print(f"{'response':10} {'instants':>9} {'stops':>6} {'engine ms':>10} {'steps':>9} {'obvious ms':>11} {'ratio':>7}")
+    agreed = True
+    for policy in mine.policies:
+        fast, slow = by_engine(mine, policy, trouble), by_obvious(mine, policy, trouble)
+        agreed = agreed and fast.buckets == slow.buckets and fast.interruptions == slow.interruptions
+        print(
+            f"{policy.name:10} {fast.steps:9,} {fast.interruptions:6,} {fast.wall_s * 1e3:10.1f} {slow.steps:9,} "
+            f"{slow.wall_s * 1e3:11.0f} {slow.wall_s / fast.wall_s:6.0f}x"
+        )
+    print("buckets agree exactly" if agreed else "THE BUCKETS DIFFER")
+    return 0 if agreed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

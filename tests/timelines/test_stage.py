@@ -1,0 +1,162 @@
+"""The stage as a whole: what it refuses, what it leaves alone, what it tells."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from pipeline.config import Scenario, parse
+from pipeline.errors import CheckFailedError, InputError, NoDataError
+from pipeline.lake import stages
+from pipeline.lake.store import Lake, Record
+from pipeline.timelines import run
+from tests.timelines import lab
+from tests.timelines.lab import Fault
+
+LOG = [Fault("a", 1, 10, 50), Fault("b", None, 30, 90), Fault("c", 0, 40, 40), Fault("d", 7, 60, None)]
+
+
+def quiet(_: str) -> None:
+    """Drop a log line."""
+
+
+def scenario(
+    *, nodes: int = 6, gpus_per_node: int = 8, seconds: tuple[int, int] = (0, 100), **trace: object
+) -> Scenario:
+    """Return a scenario of the lab's log; its window is in seconds from the lab's start."""
+    first, last = ((lab.START + timedelta(seconds=second)).isoformat() for second in seconds)
+    document = {
+        "trace": {"source": "intervals", "window": [first, last], **trace},
+        "cluster": {"nodes": nodes, "gpus_per_node": gpus_per_node, "domain_size": 16, "placement": "listed"},
+        "job": {"tp": 8},
+        "policy": [{"name": "p", "response": "dp-drop"}],
+    }
+    return parse(document, name="lab", path=Path("lab.toml"))
+
+
+def ingested(lake: Lake, log: list[Fault], scope: str = "log") -> Record:
+    """Return the record of a log's events, as ingest would publish it."""
+    record, _ = stages.run(
+        lake,
+        "ingest",
+        scope,
+        inputs={"log": [tuple(fault) for fault in log]},
+        code="1",
+        build=lambda folder: (stages.write_tables(folder, {"events": lab.events(log)}), {}),
+        log=quiet,
+    )
+    return record
+
+
+def built(lake: Lake, mine: Scenario, log: list[Fault]) -> tuple[Record, bool]:
+    return run.stage(lake, mine, [ingested(lake, log)], quiet)
+
+
+def test_the_stage_stores_its_tables(tmp_path: Path) -> None:
+    """All tables are there, with the columns of the schema, and the facts that data quality reports."""
+    lake = Lake(tmp_path)
+    record, ran = built(lake, scenario(), LOG)
+    assert ran
+    what_ifs = {"what_if_gpu_downtime", "what_if_onsets"}
+    assert set(record.outputs) == {*run.STORED, "unpaired_clears", *what_ifs}
+    assert record.facts["events"] == record.facts["outages"] == 4
+    assert record.facts["event_nodes"] == 4
+    assert record.facts["censored"] == 1
+    assert record.facts["unplaced_nodes"] == 0
+    assert record.facts["what_ifs"] == ["half_repair", "without_gpu"]
+    outages = pl.read_parquet(lake.table(record, "outages"))
+    assert dict(zip(outages["node"], outages["duration_s"], strict=True)) == {"a": 40, "b": 60, "c": 0, "d": 40}
+
+
+def test_the_what_ifs_are_their_own_replays_input(tmp_path: Path) -> None:
+    """Half the repair time, and a component that never fails; the log's own tables stay as they are."""
+    lake = Lake(tmp_path)
+    record, _ = built(lake, scenario(), [*LOG, Fault("e", 1, 20, 40, component="host")])
+    frame = pl.read_parquet(lake.table(record, "what_if_gpu_downtime"))
+    down = {
+        name: sum((rows["gpu_last"] - rows["gpu_first"] + 1) * (rows["t_end"] - rows["t_start"]).dt.total_seconds())
+        for (name,), rows in frame.group_by("what_if")
+    }
+    # a 40, b 8 x 60, d 40 and open at the window's end, e 20
+    assert down == {"half_repair": 20 + 240 + 40 + 10, "without_gpu": 20, "without_host": 40 + 480 + 40}
+    logged = pl.read_parquet(lake.table(record, "gpu_downtime"))
+    assert logged.filter(pl.col("domain_id") == 2).height == 1
+
+
+def test_a_second_run_does_nothing(tmp_path: Path) -> None:
+    """Without a change nothing runs; another window runs again."""
+    lake = Lake(tmp_path)
+    assert built(lake, scenario(), LOG)[1] is True
+    assert built(lake, scenario(), LOG)[1] is False
+    assert built(lake, scenario(seconds=(0, 90)), LOG)[1] is True
+
+
+@pytest.mark.parametrize("seconds", [(200, 300), (-300, -200)])
+def test_a_window_outside_the_trace_is_an_error(tmp_path: Path, seconds: tuple[int, int]) -> None:
+    """A window that no event meets says where the trace lies, and does not report a perfect cluster."""
+    log = [fault for fault in LOG if fault.end_s is not None]
+    with pytest.raises(InputError, match=r"lies outside the trace[\s\S]*2024-02-29 00:0\d") as caught:
+        built(Lake(tmp_path), scenario(seconds=seconds), log)
+    assert "a window that meets 2024-02-28 23:59 to 2024-02-29 00:01" in str(caught.value)
+
+
+def test_more_named_nodes_than_nodes_is_an_error(tmp_path: Path) -> None:
+    """The population is an input; one that the log contradicts is refused."""
+    with pytest.raises(InputError, match="nodes: 4, but the log names 5 nodes"):
+        built(Lake(tmp_path), scenario(nodes=4), [*LOG, Fault("e", 1, 2, 3)])
+
+
+def test_a_gpu_beyond_the_node_is_an_error(tmp_path: Path) -> None:
+    """GPU 8 of an 8-GPU node means that the scenario counts GPUs otherwise than the log."""
+    with pytest.raises(InputError, match=r"gpus_per_node: 8, but the log names GPU 8\n.*at least 9"):
+        built(Lake(tmp_path), scenario(), [*LOG, Fault("a", 8, 2, 3)])
+
+
+def test_no_event_is_an_error(tmp_path: Path) -> None:
+    """An empty log is not a perfect cluster."""
+    with pytest.raises(NoDataError, match="no accepted event"):
+        built(Lake(tmp_path), scenario(), [])
+
+
+def test_events_that_take_nothing_away_are_no_error(tmp_path: Path) -> None:
+    """A log of warnings only is a cluster without downtime: empty tables, full covers."""
+    lake = Lake(tmp_path)
+    record, _ = built(lake, scenario(), [Fault("a", 1, 2, 3, "info")])
+    assert record.outputs["gpu_downtime"].rows == record.outputs["onsets"].rows == 0
+    assert record.outputs["domain_timeline"].rows == 3
+    assert record.outputs["cluster_timeline"].rows == 1
+
+
+def test_days_without_a_day_0_are_an_error(tmp_path: Path) -> None:
+    """A window in days needs a source that says when day 0 is."""
+    document = {
+        "trace": {"source": "intervals", "window_d": [0, 1]},
+        "cluster": {"nodes": 6, "domain_size": 16},
+        "job": {"tp": 8},
+        "policy": [{"name": "p", "response": "dp-drop"}],
+    }
+    with pytest.raises(InputError, match="has no day 0"):
+        built(Lake(tmp_path), parse(document, name="lab", path=Path("lab.toml")), LOG)
+
+
+def test_a_broken_rule_keeps_the_last_good_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a check finds a row the stage fails, and what was current stays current."""
+    lake = Lake(tmp_path)
+    good, _ = built(lake, scenario(), LOG)
+    monkeypatch.setattr(run.checks, "broken", lambda *_: ["planted: 1 rows break the rule"])
+    with pytest.raises(CheckFailedError, match="planted"):
+        built(lake, scenario(seconds=(0, 90)), LOG)
+    assert lake.record("timelines", "lab") == good
+
+
+def test_the_same_log_twice_counts_once(tmp_path: Path) -> None:
+    """A file that is sent again under another name adds nothing."""
+    lake = Lake(tmp_path)
+    once, _ = run.stage(lake, scenario(), [ingested(lake, LOG)], quiet)
+    both = [ingested(lake, LOG), ingested(lake, LOG, "copy")]
+    twice, _ = run.stage(lake, scenario(), both, quiet)
+    assert once.facts["outages"] == twice.facts["outages"] == 4
+    assert once.outputs["gpu_downtime"].sha256 == twice.outputs["gpu_downtime"].sha256
