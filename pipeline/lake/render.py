@@ -203,6 +203,9 @@ def _reals(values: list[Any]) -> list[str]:
         decimals = 0
     else:
         decimals = min(_DIGITS, max(0, _DIGITS - 1 - max(sizes), min(2 - min(sizes), 3)))
+        # No more than the longest needs: a column of 0.5 and 0.25 has two decimals.
+        needed = [f"{number:.{decimals}f}".partition(".")[2].rstrip("0") for number in numbers]
+        decimals = max(map(len, needed))
 
     def text(value: Any) -> str:
         if value is None:
