@@ -107,8 +107,8 @@ def html(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    policies = sorted((policy.name for policy in scenario.policies), key=len, reverse=True)
-    environment.filters["nb"] = lambda text: unbroken(text, policies)
+    kept_whole = ["GPU-hours", *sorted((policy.name for policy in scenario.policies), key=len, reverse=True)]
+    environment.filters["nb"] = lambda text: unbroken(text, kept_whole)
     template = environment.from_string(
         Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
     )
@@ -116,7 +116,7 @@ def html(
 
 
 def unbroken(text: str, names: Sequence[str]) -> Markup:
-    """Return text in which no line breaks within a policy's name."""
+    """Return text in which no line breaks within any of these words."""
     pattern = "|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names)
     parts = re.split(f"({pattern})", text)
     # Every second part is a name, because the pattern is one group.

@@ -1,4 +1,5 @@
-"""The replay as one would first write it: every save is a step, every start sorts all domains anew.
+"""The replay as one would first write it: every save is a step, every change counts all
+domains, every start sorts all groups.
 
 In: what `engine.replay` gets. Out: the same buckets, exactly. It serves `elastic` and `pause`, and takes up
 repaired capacity at the next start only; that is what the benchmark compares.
@@ -42,6 +43,7 @@ class Obvious:
 
     def run(self) -> dict[str, Fraction]:
         """Return the buckets."""
+        self.count()
         self.choose()
         if self.x:
             self.work_on()
@@ -103,6 +105,14 @@ class Obvious:
             Fraction(0),
         )  # degrees are negative here
 
+    def count(self) -> None:
+        """Count all domains: GPUs that are failed, static, or spare."""
+        can = [self.capability[mask.bit_count()] for mask in self.down]
+        self.failed = sum(mask.bit_count() for mask in self.down)
+        self.static = sum(one.static for one in can)
+        need = self.dp * self.shape.groups_per_replica
+        self.spare = max(0, sum(one.full for one in can) - need) * self.shape.tp
+
     def strike(self, instant: Instant) -> None:
         """Apply the changes of an instant; stop the job when a GPU in use is hit."""
         hit = instant.app_fault or any(self.in_use.get(domain, 0) & mask for domain, mask in instant.hits)
@@ -110,6 +120,7 @@ class Obvious:
             self.down[domain] &= ~mask
         for domain, mask in instant.down:
             self.down[domain] |= mask
+        self.count()
         if self.state == "paused":
             self.choose()
             if self.x:
@@ -149,15 +160,11 @@ class Obvious:
         if not length:
             return
         self.steps += 1
-        can = [self.capability[mask.bit_count()] for mask in self.down]
-        failed = sum(mask.bit_count() for mask in self.down)
-        static = sum(one.static for one in can)
         need = self.dp * shape.groups_per_replica
-        spare = max(0, sum(one.full for one in can) - need) * shape.tp
-        book["failed"] += failed * length
-        book["static"] += static * length
-        book["spare_idle"] += spare * length
-        rest = self.history.domains * shape.domain_size - failed - static - spare
+        book["failed"] += self.failed * length
+        book["static"] += self.static * length
+        book["spare_idle"] += self.spare * length
+        rest = self.history.domains * shape.domain_size - self.failed - self.static - self.spare
         if self.state == "running":
             work = self.x * need * shape.tp
             lost = (self.x_raw - self.x) * need * shape.tp

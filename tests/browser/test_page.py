@@ -139,7 +139,7 @@ def test_the_data_table_is_built_when_opened(desk: Opened) -> None:
         box = desk.page.locator(f'details.data[data-figure="{name}"]')
         assert box.locator("table").count() == 0
         box.locator("summary").click()
-        assert box.locator("tbody tr").count() > 0
+        box.locator("tbody tr").first.wait_for(timeout=WAIT_MS)  # `toggle` comes after the click
         assert box.locator("thead th").count() == box.locator("tbody tr").first.locator("td").count()
 
 
