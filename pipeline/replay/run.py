@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,10 +138,12 @@ def spare_fits(scenario: Scenario, spare_domains: int) -> bool:
 
 def _best_split(rows: list[dict[str, Any]]) -> int:
     """Return the spare count with the highest mean goodput over placements, the fewest on a tie."""
-    goodput: dict[int, float] = {}
+    goodput: dict[int, list[float]] = {}
     for row in rows:
-        goodput[row["spare_domains"]] = goodput.get(row["spare_domains"], 0.0) + row["goodput_frac"]
-    return min(goodput, key=lambda spare: (-goodput[spare], spare))
+        goodput.setdefault(row["spare_domains"], []).append(row["goodput_frac"])
+    # Rounded, as in 4_outcomes/best_splits.sql: sums of floats in another order may differ in the last digit.
+    means = {spare: round(fsum(found) / len(found), 12) for spare, found in goodput.items()}
+    return min(means, key=lambda spare: (-means[spare], spare))
 
 
 def _origin_us(timelines: Record) -> int:

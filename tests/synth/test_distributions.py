@@ -1,7 +1,7 @@
 """Repair times and gaps follow their closed forms.
 
-Samples are compared with a distribution function by the Dvoretzky-Kiefer-Wolfowitz bound: the largest gap of n
-samples exceeds sqrt(ln(2 / alpha) / 2n) with probability alpha at most, here one in a million.
+Samples are compared with a distribution function by the Dvoretzky-Kiefer-Wolfowitz bound: the largest gap of
+n samples exceeds sqrt(ln(2 / alpha) / 2n) with probability alpha at most, here one in a million.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def largest_gap(samples: Any, below: Callable[[float], float], points: Any) -> f
 
 
 def test_lognormal_has_its_median_and_95_percent_quantile() -> None:
-    """Below the cut a lognormal repair follows the normal law of its logarithm, and the two stated quantiles."""
+    """Below the cut a lognormal repair follows the normal law of its logarithm, and has its quantiles."""
     repair = Lognormal(median_h=16.8, p95_h=891.1, longest_h=3_143)
     hours = repair.hours(uniform(0), uniform(1))
     law = NormalDist(log(16.8), repair.sigma)
@@ -44,7 +44,7 @@ def test_lognormal_has_its_median_and_95_percent_quantile() -> None:
 
 @pytest.mark.parametrize("longest_h", [30.0, 3_143.0, 1e12])
 def test_lognormal_mean_is_that_of_what_is_drawn(longest_h: float) -> None:
-    """`mean_h` counts the cut, nothing is longer than the cut, and far away it is median * exp(sigma^2 / 2)."""
+    """`mean_h` counts the cut, nothing is longer, and a cut far away leaves median * exp(sigma^2 / 2)."""
     repair = Lognormal(median_h=16.8, p95_h=200.0 if longest_h > 30 else 29.0, longest_h=longest_h)
     hours = repair.hours(uniform(2), uniform(3))
     assert hours.max() <= longest_h

@@ -145,7 +145,7 @@ def per_thing(columns: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("shape", [0.7, 2.0])
 def test_a_steady_weibull_cluster_fails_at_the_stated_rate_from_the_first_day(shape: float) -> None:
-    """With equilibrium ages the mean number of failures of a GPU is window / mean gap, in every part of it."""
+    """With equilibrium ages a GPU has window / mean gap failures on average, in every part of the window."""
     preset = one_rate(800.0, arrival=Weibull(shape))  # a GPU every ten days
     columns = draw(preset, start="steady", days=20)
     half = 10 * US_PER_D
@@ -160,7 +160,7 @@ def test_a_steady_weibull_cluster_fails_at_the_stated_rate_from_the_first_day(sh
 
 @pytest.mark.parametrize("shape", [0.7, 2.0])
 def test_new_weibull_parts_follow_the_renewal_theorem(shape: float) -> None:
-    """From age 0 a GPU has t / mean + (CV^2 - 1) / 2 failures by t: more with infant mortality, fewer with wear."""
+    """From age 0 a GPU has t / mean + (CV^2 - 1) / 2 failures by t: infant mortality adds some."""
     columns = draw(one_rate(800.0, arrival=Weibull(shape)), days=DAYS)
     counts = per_thing(columns)
     square = gamma(1 + 2 / shape) / gamma(1 + 1 / shape) ** 2 - 1
@@ -233,7 +233,7 @@ def bursty_mean(bursty: tuple[Preset, dict[str, Any]]) -> tuple[Preset, float, i
 def test_a_burst_strikes_neighbours_once_and_is_mended_at_once(
     bursty: tuple[Preset, dict[str, Any]],
 ) -> None:
-    """The members of a burst are different nodes of one group, with one end; other failures keep their own."""
+    """The members of a burst are different nodes of one group, with one end."""
     _, columns = bursty
     order = np.argsort(columns["start_us"], kind="stable")
     start = columns["start_us"][order]
@@ -250,7 +250,7 @@ def test_a_burst_strikes_neighbours_once_and_is_mended_at_once(
 
 
 def test_correlation_none_leaves_independent_failures() -> None:
-    """`correlation = "none"` drops lemons and bursts and keeps the rate; `weibull_shape` replaces every gap."""
+    """`correlation = "none"` drops lemons and bursts, keeps the rate; `weibull_shape` replaces all gaps."""
     preset = presets.load("hbd-rates")
     plain = changed(preset, weibull_shape=None, correlation="none")
     assert (plain.lemons, plain.bursts, plain.rates) == (None, None, preset.rates)
@@ -291,7 +291,7 @@ def test_other_repair_times_leave_the_failures_alone() -> None:
 
 
 def test_a_year_of_a_million_gpus_takes_seconds() -> None:
-    """125,000 nodes for a year, bursts, lemons and ages included: some 200,000 failures in under ten seconds."""
+    """125,000 nodes for a year, bursts, lemons and ages included, take less than ten seconds."""
     began = perf_counter()
     columns = draw(VARIANTS["weibull"], nodes=125_000, days=365, start="steady")
     assert perf_counter() - began < 10

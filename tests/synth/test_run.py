@@ -1,30 +1,21 @@
-"""Synthetic failures follow their preset's rates."""
+"""The stage writes a preset's failures as the tables of stage 1, each time the same."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from pipeline import config
+from pipeline.errors import InputError
 from pipeline.lake.store import Lake
 from pipeline.schema import arrow_schema
 from pipeline.synth import presets
 from pipeline.synth import run as synth
 from pipeline.synth.contract import DAY_0, node_names
-from pipeline.units import US_PER_D, US_PER_H
-
-NODES, GPUS_PER_NODE, DAYS = 4_096, 8, 200
-SIGMAS = 4.5  # one false alarm in 150,000 draws; seeds are fixed anyway
-
-
-def draw(name: str, *, seed: int = 7, start: str = "clean", days: float = DAYS) -> dict[str, Any]:
-    return synth.draw(presets.load(name), days, NODES, GPUS_PER_NODE, seed=seed, start=start)
 
 
 def scenario(folder: Path, trace: str, nodes: int = 64, gpus_per_node: int = 8) -> config.Scenario:
@@ -36,86 +27,14 @@ def scenario(folder: Path, trace: str, nodes: int = 64, gpus_per_node: int = 8) 
     return config.load(str(path))
 
 
-@pytest.mark.parametrize("name", presets.names())
-def test_counts_follow_the_rates(name: str) -> None:
-    """In total and for each rate, the number of events lies in the Poisson interval of its mean."""
-    preset, columns = presets.load(name), draw(name)
-    gpu_days = NODES * GPUS_PER_NODE * DAYS
-    assert abs(len(columns["kind"]) - preset.per_gpu_d * gpu_days) < SIGMAS * sqrt(
-        preset.per_gpu_d * gpu_days
-    )
-    for index, rate in enumerate(preset.rates):
-        mean = rate.per_gpu_d * gpu_days
-        assert abs(np.sum(columns["kind"] == index) - mean) < SIGMAS * sqrt(mean), rate.reason
-
-
-@pytest.mark.parametrize("name", presets.names())
-def test_repair_times_follow_their_weights(name: str) -> None:
-    """Each rate's repairs take only its own times, each with its weight."""
-    columns = draw(name)
-    hours = (columns["end_us"] - columns["start_us"]) / US_PER_H
-    for index, rate in enumerate(presets.load(name).rates):
-        mine = hours[columns["kind"] == index]
-        assert set(mine) <= {value for _, value in rate.repair.parts}
-        for weight, value in rate.repair.parts:
-            spread = sqrt(len(mine) * weight * (1 - weight))
-            assert abs(np.sum(mine == value) - len(mine) * weight) <= SIGMAS * spread
-
-
-def test_hardware_and_software_stand_78_to_22() -> None:
-    """The NTP paper's split is met within its binomial interval."""
-    kind = draw("ntp-paper")["kind"]
-    share, spread = np.mean(kind == 0), sqrt(0.78 * 0.22 / len(kind))
-    assert abs(share - 0.78) < SIGMAS * spread
-
-
-def test_places_and_times_are_uniform() -> None:
-    """Nodes, GPUs and instants are drawn evenly: ten equal parts differ by chance only."""
-    columns = draw("ntp-paper")
-    count = len(columns["kind"])
-    spans = {"node": NODES, "gpu": GPUS_PER_NODE, "start_us": DAYS * US_PER_D}
-    for name, span in spans.items():
-        parts = 8 if name == "gpu" else 10
-        found = np.bincount(columns[name] * parts // span, minlength=parts)
-        assert np.all(np.abs(found - count / parts) < SIGMAS * sqrt(count / parts)), name
-
-
-def test_clean_starts_with_nothing_down() -> None:
-    """With start = clean, no event begins before time 0."""
-    assert draw("ntp-paper")["start_us"].min() >= 0
-
-
-def test_steady_starts_at_the_long_run_level() -> None:
-    """With start = steady, the number down at time 0 is Poisson with mean rate x mean repair."""
-    preset = presets.load("ntp-paper")
-    columns = draw("ntp-paper", start="steady", days=10)
-    down = np.sum((columns["start_us"] < 0) & (columns["end_us"] > 0))
-    mean_d = sum(
-        rate.per_gpu_d * weight * hours / 24 for rate in preset.rates for weight, hours in rate.repair.parts
-    )
-    mean = mean_d * NODES * GPUS_PER_NODE
-    assert abs(down - mean) < SIGMAS * sqrt(mean)
-    assert columns["end_us"].min() > 0
-
-
-def test_share_of_time_above_a_thousandth_is_that_of_the_paper() -> None:
-    """32,768 GPUs for 15 days from a clean start: above 0.1 % failed for about 0.81 of the time (mean)."""
-    span, shares = 15 * US_PER_D, []
-    for seed in range(150):
-        columns = draw("ntp-paper", seed=seed, days=15)
-        times = np.concatenate([columns["start_us"], columns["end_us"], [span]])
-        steps = np.concatenate([np.ones(len(columns["kind"])), -np.ones(len(columns["kind"])), [0]])
-        order = np.argsort(times, kind="stable")
-        times, down = np.minimum(times[order], span), np.cumsum(steps[order])
-        shares.append(np.sum(np.diff(times)[down[:-1] > 32.768]) / span)
-    assert abs(np.mean(shares) - 0.81) < 0.015
+def stage(lake: Lake, chosen: config.Scenario) -> Any:
+    return synth.stage(lake, chosen, lambda _: None)
 
 
 def test_tables_are_those_of_the_schema(tmp_path: Path) -> None:
     """Intervals with rows 1..n and the cluster's node names; GPU faults have an index, node faults none."""
     lake = Lake(tmp_path / "root")
-    chosen = scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 3')
-    record, ran = synth.stage(lake, chosen, lambda _: None)
+    record, ran = stage(lake, scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 3'))
     assert ran
     for name in ("events", "rejects", "files"):
         assert pq.read_table(lake.table(record, name)).schema.equals(arrow_schema(name))
@@ -133,33 +52,63 @@ def test_tables_are_those_of_the_schema(tmp_path: Path) -> None:
     assert any("Borrowed" in text for text in record.facts["assumptions"])
 
 
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_comes_with_its_facts(tmp_path: Path, name: str) -> None:
+    """The record carries day 0, a title, the rate and what a reader must know."""
+    record, _ = stage(Lake(tmp_path / "root"), scenario(tmp_path, f'preset = "{name}"\ndays = 30'))
+    assert record.facts["day_0"] == DAY_0.isoformat()
+    assert record.facts["title"] == presets.load(name).title
+    assert record.facts["rate_per_gpu_d"] == pytest.approx(presets.load(name).per_gpu_d)
+    assert len(record.facts["assumptions"]) >= 3
+
+
 def test_the_same_scenario_gives_the_same_bytes(tmp_path: Path) -> None:
     """Events depend on the parameters only; another seed gives others; a second run does nothing."""
-    chosen = scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 3')
+    chosen = scenario(tmp_path, 'preset = "hbd-rates"\ndays = 365\nseed = 3')
     lakes = [Lake(tmp_path / name) for name in ("a", "b")]
-    records = [synth.stage(lake, chosen, lambda _: None)[0] for lake in lakes]
+    records = [stage(lake, chosen)[0] for lake in lakes]
     assert {name: out.sha256 for name, out in records[0].outputs.items()} == {
         name: out.sha256 for name, out in records[1].outputs.items()
     }
-    assert synth.stage(lakes[0], chosen, lambda _: None) == (records[0], False)
-    other = scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 4')
-    record, ran = synth.stage(lakes[0], other, lambda _: None)
+    assert stage(lakes[0], chosen) == (records[0], False)
+    record, ran = stage(lakes[0], scenario(tmp_path, 'preset = "hbd-rates"\ndays = 365\nseed = 4'))
     assert ran
     assert record.outputs["events"].sha256 != records[0].outputs["events"].sha256
 
 
-def test_rates_scale_with_gpus_not_with_nodes() -> None:
-    """4-GPU nodes fail half as often as the 8-GPU nodes that a rate is quoted for."""
-    preset = presets.load("llama3")
-    small = synth.draw(preset, DAYS, NODES, 4, seed=1, start="clean")
-    mean = preset.per_gpu_d * NODES * 4 * DAYS
-    assert abs(len(small["kind"]) - mean) < SIGMAS * sqrt(mean)
+@pytest.mark.parametrize("key", ['correlation = "none"', "weibull_shape = 0.7"])
+def test_the_scenario_may_change_how_a_preset_arrives(tmp_path: Path, key: str) -> None:
+    """`correlation` and `weibull_shape` give other failures at the same rate, and other assumptions."""
+    lake = Lake(tmp_path / "root")
+    plain = 'preset = "hbd-rates"\ndays = 365\n'
+    before, _ = stage(lake, scenario(tmp_path, plain))
+    after, ran = stage(lake, scenario(tmp_path, plain + key))
+    assert ran
+    assert after.outputs["events"].sha256 != before.outputs["events"].sha256
+    assert after.facts["assumptions"] != before.facts["assumptions"]
+    assert after.facts["rate_per_gpu_d"] == before.facts["rate_per_gpu_d"]
+
+
+def test_the_rate_is_of_what_interrupts(tmp_path: Path) -> None:
+    """Young's rule starts from the kinds that stop a job: what is excluded or degraded is left out."""
+    lake = Lake(tmp_path / "root")
+    trace = 'preset = "ntp-paper"\ndays = 30\n'
+    total = 419 / 54 / 16_384
+    cases = {
+        'exclude = ["software"]': 0.78,
+        '[trace.severity]\nsoftware = "degraded"': 0.78,
+        '[trace.severity]\nsoftware = "app"': 1.0,
+        'exclude = ["software", "gpu"]': 0.0,
+    }
+    for key, share in cases.items():
+        record, _ = stage(lake, scenario(tmp_path, trace + key))
+        assert record.facts["rate_per_gpu_d"] == pytest.approx(share * total)
 
 
 def test_a_trace_without_failures_is_a_trace(tmp_path: Path) -> None:
     """A small, short cluster may well see nothing: the tables are empty, and that is no error."""
     chosen = scenario(tmp_path, 'preset = "llama3"\ndays = 0.001\nseed = 1', nodes=1)
-    record, _ = synth.stage(Lake(tmp_path / "root"), chosen, lambda _: None)
+    record, _ = stage(Lake(tmp_path / "root"), chosen)
     assert record.outputs["events"].rows == 0
 
 
@@ -167,3 +116,28 @@ def test_node_names_keep_one_width() -> None:
     """Names sort as their numbers do, also beyond 99,999 nodes."""
     names = node_names(100_001)
     assert (names[0], names[-1]) == ("node-000001", "node-100001")
+
+
+WINDOW = "window_d = [0, 100]"
+# (lines of [trace], what the message must name)
+WRONG = [
+    ('preset = "llama3"', ["days", "missing"]),
+    ('preset = "llama3"\nbootstrap = "infinitehbd"\ndays = 1', ["both preset and bootstrap"]),
+    ('preset = "llama3"\ndays = 1\nblock_d = 30', ["block_d", "beside preset", "only with bootstrap"]),
+    ('preset = "llama3"\ndays = 1\npath = "a"', ["path", "beside preset", "only with source or bootstrap"]),
+    ('preset = "llama3"\ndays = 1\nweibull_shape = 0.1', ["weibull_shape", "at least 0.2"]),
+    ('preset = "llama3"\ndays = 1\ncorrelation = "non"', ["correlation", "did you mean 'none'"]),
+    (f'bootstrap = "infinitehbd"\ndays = 1\n{WINDOW}', ["observed_nodes", "missing", "failed or not"]),
+    ('bootstrap = "infinitehbd"\ndays = 1\nobserved_nodes = 4', ["no window"]),
+    (f'bootstrap = "infinitehbd"\n{WINDOW}\nobserved_nodes = 4', ["days", "missing"]),
+    (f'source = "infinitehbd"\n{WINDOW}\ncorrelation = "none"', ["correlation", "only with preset"]),
+    (f'source = "infinitehbd"\n{WINDOW}\nobserved_nodes = 4', ["observed_nodes", "only with bootstrap"]),
+]
+
+
+@pytest.mark.parametrize(("trace", "said"), WRONG)
+def test_a_wrong_trace_is_named(tmp_path: Path, trace: str, said: list[str]) -> None:
+    """Keys that do not belong together are one message with the key and what it belongs to."""
+    with pytest.raises(InputError) as caught:
+        scenario(tmp_path, trace)
+    assert all(part in str(caught.value) for part in said), str(caught.value)

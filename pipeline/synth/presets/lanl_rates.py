@@ -29,10 +29,10 @@ _PER_1000_NODE_D = _OUTAGES / math.fsum(outages / rate for outages, rate in _SYS
 _TABLE: tuple[tuple[str, str, int, float, float], ...] = (
     ("host", "Hardware", 14_341, 1.13, 9.0),
     ("software", "Software", 5_361, 0.72, 8.0),
-    ("unknown", "Undetermined", 2_652, 0.50, 15.7),
+    ("unknown", "Undetermined", 2_652, 0.50, 15.6),
     ("nic", "Network", 421, 1.17, 13.7),
-    ("power", "Facilities", 362, 4.65, 37.5),
-    ("unknown", "Human error", 149, 0.73, 18.0),
+    ("power", "Facilities", 362, 4.60, 37.0),
+    ("unknown", "Human error", 149, 0.73, 16.3),
 )
 _NAMED = sum(count for _, _, count, _, _ in _TABLE)
 
