@@ -96,7 +96,7 @@ def _events(session: Session, scenario: Scenario) -> list[Record]:
     from pipeline.ingest import run as ingest
 
     records, ran = ingest.stage(session.lake, scenario, session.log)
-    session.note("synth" if scenario.trace.preset else "ingest", ran)
+    session.note("synth" if scenario.trace.is_synthetic else "ingest", ran)
     return records
 
 
@@ -142,7 +142,7 @@ def _finish(session: Session, scenario: Scenario) -> int:
 
 def _synth(session: Session) -> int:
     scenario = _scenario(session)
-    if scenario.trace.preset is None:
+    if not scenario.trace.is_synthetic:
         raise InputError(f"{scenario.path.name} [trace]", "no preset", "a scenario with a synthetic trace")
     with session.locked():
         _events(session, scenario)

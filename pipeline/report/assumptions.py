@@ -72,13 +72,17 @@ def _rows(title: str, section: str, part: Any, noted: dict[tuple[str, str], str]
         if value in (None, (), {}) or dataclasses.is_dataclass(value):
             continue
         origin = noted.get((section, item.name))
+        if origin is None and isinstance(value, dict):
+            origin = ""  # a table of its own, which has no default
         text = DEFAULT if origin is None else origin or "set in the scenario"
+        if origin is None and item.name == "nodes":
+            text = "from the topology"
         shown = _text(item.name, value) + _unit(item.name, value)
         yield Value(title, item.name, shown, item.metadata.get("doc", ""), text)
 
 
 def _text(key: str, value: Any) -> str:
-    if key == "path":
+    if key in {"path", "topology"}:
         return Path(value).name  # a folder belongs to a machine, not on the page
     if isinstance(value, dict):
         return ", ".join(f"{word}: {choice}" for word, choice in value.items())

@@ -128,12 +128,9 @@ def assumptions(history: History, nodes: int, block_d: float, start: str) -> lis
             "observed one; what would strike all of it at once was not observed."
         )
     if history.censored:
-        texts.append(f"{history.censored:,} outages were still open at the window's end and end there.")
+        texts.append(f"Outages still open at the window's end, which end there: {history.censored:,}.")
     if history.left_out:
-        texts.append(
-            f"{history.left_out:,} outages that began before the window, or are of whole domains, are left "
-            "out."
-        )
+        texts.append(f"Outages begun before the window, or of whole domains, left out: {history.left_out:,}.")
     began = {
         "clean": "Nothing is down at the start, so the first weeks are better than the long run.",
         "steady": "Outages that began before the start are still down at it.",

@@ -1,5 +1,4 @@
-"""The replay as one would first write it: every save is a step, every change counts all
-domains, every start sorts all groups.
+"""The replay as one would first write it: every save a step, every start a sort of all groups.
 
 In: what `engine.replay` gets. Out: the same buckets, exactly. It serves `elastic` and `pause`, and takes up
 repaired capacity at the next start only; that is what the benchmark compares.
@@ -77,13 +76,14 @@ class Obvious:
         replicas = [groups[first : first + size] for first in range(0, len(groups) - size + 1, size)]
         wanted = self.dp * shape.samples_per_replica
         taken: list[tuple[list[tuple[int, int, int]], int]] = []
+        missing = wanted
         for replica in replicas if self.batch == "pause" else replicas[: self.dp]:
             offers = tuple(Offer(-degree, beside) for degree, _, beside in replica)
             if offers not in self.works:
                 self.works[offers] = self.response.work(Replica(offers, shape))
-            missing = wanted - sum(n for _, n in taken)
             taken.append((replica, min(missing, self.works[offers].samples)))
-        done = sum(n for _, n in taken)
+            missing -= taken[-1][1]
+        done = wanted - missing
         self.x_raw = Fraction(done, wanted)
         if self.batch == "pause" and done < wanted:
             self.x_raw = Fraction(0)
@@ -97,13 +97,17 @@ class Obvious:
                 need[domain] = need.get(domain, 0) - degree
         self.in_use = {}
         for domain, count in need.items():
-            healthy = [gpu for gpu in range(shape.domain_size) if not self.down[domain] >> gpu & 1]
-            self.in_use[domain] = sum(1 << gpu for gpu in healthy[:count])
+            down, gpu, self.in_use[domain] = self.down[domain], 0, (1 << count) - 1
+            if down:  # the lowest healthy GPUs, one by one
+                self.in_use[domain] = 0
+                while self.in_use[domain].bit_count() < count:
+                    self.in_use[domain] |= (1 << gpu) & ~down
+                    gpu += 1
         job = self.dp * size * shape.tp
-        self.gain = sum(
-            (max(Fraction(0), self.x_raw * job * n / done + sum(d for d, _, _ in replica)) for replica, n in used),
-            Fraction(0),
-        )  # degrees are negative here
+        self.gain = Fraction(0)
+        for replica, n in used:
+            gpus = -sum(degree for degree, _, _ in replica)
+            self.gain += max(Fraction(0), self.x_raw * job * n / done - gpus)
 
     def count(self) -> None:
         """Count all domains: GPUs that are failed, static, or spare."""

@@ -20,7 +20,7 @@ from tests.bench.obvious import Obvious
 
 
 def scenario(days: int, nodes: int, spares: int) -> Scenario:
-    """Return the scenario: TP32 x PP8 on NVL32, saves by Young's rule; `spares` for rigid, none for the others."""
+    """Return the scenario: TP32 x PP8 on NVL32, Young's rule; `spares` for rigid only."""
     reduced = {"reduced_tp": [30, 28]}
     document: dict[str, Any] = {
         "trace": {"preset": "llama3", "days": days, "start": "steady"},

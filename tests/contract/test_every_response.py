@@ -87,7 +87,7 @@ def test_a_larger_group_never_costs_samples(name: str) -> None:
             assert module.work(Replica(better, job)).samples >= module.work(replica).samples
 
 
-@pytest.mark.parametrize("name", [name for name in responses.names() if not responses.load(name).USES_REDUCED])
+@pytest.mark.parametrize("name", [n for n in responses.names() if not responses.load(n).USES_REDUCED])
 def test_a_response_without_reduced_groups_leaves_such_a_replica_out(name: str) -> None:
     """Where USES_REDUCED is false a reduced group means no work, even with more time."""
     work = responses.load(name).work(Replica((Offer(8), Offer(7), Offer(8), Offer(8)), shape()))

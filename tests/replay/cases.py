@@ -1,10 +1,10 @@
 """Replays that the engine and the reference simulator must agree on, and the comparison itself.
 
-In: a source of choices (a seeded generator here, Hypothesis in its own test). Out: a `Case`, and `difference(case)`, which
-names the first thing in which the two differ, or is empty.
+In: a source of choices (a seeded generator here, Hypothesis in its own test). Out: a `Case`, and
+`difference(case)`, which names the first thing in which the two differ, or is empty.
 Ticks of the engine are whole seconds here; through the SQL timelines they are microseconds (`scale`).
-Random times rarely meet. So instants are mostly built from earlier ones plus what things take (detect, restart,
-interval, save): faults fall on the very instant at which a save or a start completes, and outages abut.
+Random times rarely meet. So instants are mostly built from earlier ones plus what things take (detect,
+restart, interval, save): faults fall on the very instant at which a save or a start completes, outages abut.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def make_case(choose: Choices, response: str | None = None, batch: str | None = 
     for _ in range(choose.one((4, 8, 11, 6, 2, 1, 0))):
         first = choose.one((0, choose.between(0, cluster.domain_size - 1)))
         last = choose.one((first, first, first, choose.between(first, cluster.domain_size - 1)))
-        domain = choose.one((0, choose.between(0, cluster.domains - 1), choose.between(0, cluster.domains - 1)))
+        domain = max(0, choose.between(-(cluster.domains // 2), cluster.domains - 1))
         span = clock.interval()
         outages.append(reference.Outage(domain, first, last, *span))
         if echo := clock.echo(*span):
@@ -109,9 +109,10 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
     least = -(-pp * cp // per_domain)
     domains = least * choose.one((1, 2, 2, 3)) + choose.one((0, 0, 1, 2))
     most = domains * per_domain // (pp * cp)
-    fewer = (1, 0, 2) if batch == "pause" and reduces else (0, 0, 1, 0, 2)  # replicas beyond DP can fill the batch
-    dp = max(1, most - choose.one(fewer))
-    job = reference.Job(tp, pp, cp, dp, choose.one((4, 8, 6, 3, 1) if reduces else (1, 2, 4)), choose.one((1, 2, 3)))
+    # Replicas beyond DP can fill a fixed batch.
+    dp = max(1, most - choose.one((1, 0, 2) if batch == "pause" and reduces else (0, 0, 1, 0, 2)))
+    samples, stages = choose.one((4, 8, 6, 3, 1) if reduces else (1, 2, 4)), choose.one((1, 2, 3))
+    job = reference.Job(tp, pp, cp, dp, samples, stages)
     power = reference.Power(
         Fraction(choose.one(("1.3", "1.25", "1.1", "1"))), Fraction(choose.one(("0", "0.1", "0.3"))), CURVE
     )
@@ -128,7 +129,8 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
         checkpoint_interval_s=choose.between(1, 12),
         checkpoint_save_s=choose.one((1, 2, 0)),
     )
-    return reference.Cluster(domains, size), job, power, policy, choose.one((60, 90, 75, 40, 90, choose.between(1, 9)))
+    window = choose.one((60, 90, 75, 40, 90, choose.between(1, 9)))
+    return reference.Cluster(domains, size), job, power, policy, window
 
 
 class Clock:
@@ -173,7 +175,7 @@ class Clock:
         return start, end
 
     def echo(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return a second outage that meets the first: nested, abutting, or of no length at its end; or none."""
+        """Return a second outage nested in the first, abutting it, or of no length at its end; or none."""
         inside = start + (end - start) // 3
         return self.choose.one(
             (None, None, None, (inside, (inside + end) // 2), (end, end + 5), (end, end), (inside, end + 3))
@@ -288,7 +290,9 @@ def seconds_of(case: Case, spans: Sequence[Span], scale: int = 1) -> list[Second
     return seconds
 
 
-def difference(case: Case, failures: History | None = None, scale: int = 1, told: Wanted | None = None) -> str:
+def difference(
+    case: Case, failures: History | None = None, scale: int = 1, told: Wanted | None = None
+) -> str:
     """Return in what the engine differs from the reference (run here, unless given), or an empty text."""
     told = told or wanted(case)
     ledger, spans = run_engine(case, failures, scale)

@@ -32,8 +32,9 @@ def make_logged(choose: cases.Choices) -> list[Logged]:
     parts = [2 * size] * (cluster.domains % 2 == 0)  # a domain may be half a node
     per_node = choose.one([n for n in range(1, size + 1) if size % n == 0] + parts)
     together = max(1, size // per_node)
-    nodes = cluster.domains * size // per_node + choose.between(0, together - 1)  # the last ones fill no domain
-    names = [f"node-{(7 * index + 3) % 101:03}" for index in range(nodes)]  # listed order is not that of names
+    # The last nodes may fill no domain, and the listed order is not that of names.
+    nodes = cluster.domains * size // per_node + choose.between(0, together - 1)
+    names = [f"node-{(7 * index + 3) % 101:03}" for index in range(nodes)]
     seeds = choose.one(((0,), (3, 8)))
     way = "random" if len(seeds) > 1 else "listed"
     machines = lab.cluster(nodes, per_node, size, placement=way, placement_seeds=seeds)

@@ -67,8 +67,8 @@ MUTATIONS = {
         ENGINE,
         (
             (
-                "        self.state, self.since, self.until = RUNNING, self.now, NEVER\n",
-                "        self._choose()\n        self.state, self.since, self.until = RUNNING, self.now, NEVER\n",
+                "self.state, self.since, self.until = RUNNING",
+                "self._choose()\n        self.state, self.since, self.until = RUNNING",
             ),
         ),
     ),
@@ -139,7 +139,7 @@ MUTATIONS = {
     ),
     "an outage of no length interrupts nothing": Mutation(
         f"{SQL}/onsets.sql",
-        (("from placed_outages where t_start", "from placed_outages where t_end_us > t_start_us and t_start"),),
+        (("placed_outages where t_start", "placed_outages where t_end_us > t_start_us and t_start"),),
         "log",
     ),
     "the union looks back one outage only": Mutation(

@@ -20,7 +20,9 @@ from tests.replay.cases import CURVE, Case, run_engine
 FOREVER = 10**9
 NO_HEADROOM = Power(Fraction("1.3"), Fraction(0), CURVE)
 HEADROOM = Power(Fraction("1.3"), Fraction("0.1"), CURVE)
-COSTS = {"detect_s": 5, "restart_s": 10, "reconfigure_s": 3, "checkpoint_interval_s": 30, "checkpoint_save_s": 0}
+COSTS = {
+    "detect_s": 5, "restart_s": 10, "reconfigure_s": 3, "checkpoint_interval_s": 30, "checkpoint_save_s": 0,
+}  # fmt: skip
 
 
 def buckets(
@@ -73,7 +75,7 @@ def test_a_gpu_in_use_stops_the_job_and_a_spare_of_the_rack_replaces_it() -> Non
 
 
 def test_rigid_waits_after_the_ninth_dead_gpu() -> None:
-    """With 63 healthy GPUs in a rack there is no TP64 group; without a spare rack the job is paused at once."""
+    """With 63 healthy GPUs in a rack there is no TP64 group; without a spare rack the job pauses at once."""
     found, _, states = buckets(RACKS, RACK_JOB, NINE, window=1000)
     assert found == {
         "productive": JOB_GPUS * 90,
@@ -86,7 +88,7 @@ def test_rigid_waits_after_the_ninth_dead_gpu() -> None:
 
 
 def test_dp_drop_goes_on_without_the_replica() -> None:
-    """The healthy GPUs of the dropped replica's racks are stranded, apart from the 8 a rack that are static."""
+    """The dropped replica's healthy GPUs are stranded, apart from the 8 a rack that are static."""
     found, _, _ = buckets(RACKS, RACK_JOB, NINE, window=1000, response="dp-drop", batch="elastic")
     healthy, ran = 15 * 64 + 55, 1000 - 100 - 15
     assert found == {
@@ -101,7 +103,7 @@ def test_dp_drop_goes_on_without_the_replica() -> None:
 
 
 def test_ntp_runs_the_rack_at_a_smaller_degree() -> None:
-    """TP60 beside seven whole stages fits 15 of 16 samples: 15 * 64/60 + 7 = 23, the healthy replica's time."""
+    """TP60 beside seven whole stages fits 15 of 16 samples: 15 * 64/60 + 7 = 23, a healthy replica's time."""
     found, _, _ = buckets(
         RACKS, RACK_JOB, NINE, window=1000, response="ntp", batch="elastic", reduced_tp=(60, 56)
     )
@@ -164,7 +166,8 @@ def test_a_fault_as_a_start_completes_begins_it_again() -> None:
 def test_a_paused_job_starts_with_restart_only() -> None:
     """Nothing has to be noticed: the job waits for capacity and sees it come."""
     found, ledger, states = buckets(ONE, ONE_JOB, [Outage(0, 2, 2, 10, 20)], window=100)
-    assert found == {"productive": 8 * 70, "rework": 8 * 10, "failed": 10, "paused": 7 * 10, "restart": 8 * 10}
+    waits = {"paused": 7 * 10, "restart": 8 * 10}
+    assert found == {"productive": 8 * 70, "rework": 8 * 10, "failed": 10, **waits}
     assert (ledger.interruptions, states) == (1, ["running", "paused", "starting", "running"])
 
 
@@ -278,7 +281,8 @@ def test_a_million_gpus_over_a_year_are_exact() -> None:
     assert total == (1 << 20) * 365 * S_PER_D * US_PER_S > 1 << 64
     assert sum(ledger.buckets.values()) - 2 * ledger.buckets["gain"] == total
     assert ledger.buckets["failed"] == failed
-    assert ledger.buckets["productive"].denominator > 1  # X is 100/101 of a whole number: no float could hold it
+    # X is 100/101 of a whole number: no float could hold it.
+    assert ledger.buckets["productive"].denominator > 1
     assert ledger.interruptions > 1_900
     in_start = (120 + 600) * US_PER_S * (domains * size - 100)
     assert in_start * 1_900 < ledger.buckets["detect"] + ledger.buckets["restart"] < in_start * 2_010

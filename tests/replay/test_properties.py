@@ -62,7 +62,7 @@ def test_engine_equals_the_reference(response: str, batch: str, data: st.DataObj
 
 
 def stored_seconds(case: cases.Case, spans: list[Span]) -> list[tuple[str, float, int, int]]:
-    """Return (state, X while running, replicas at work, failed GPUs) of every second, as the table has them."""
+    """Return (state, X while running, replicas at work, failed GPUs) of every second in the table."""
     policy = case.policy
     interval, save = policy.checkpoint_interval_s, policy.checkpoint_save_s
     table = timeline.table(spans, "s", "p", 0, 0, interval, save)
@@ -74,6 +74,7 @@ def stored_seconds(case: cases.Case, spans: list[Span]) -> list[tuple[str, float
     return [row for start, end, row in zip(starts, ends, rows, strict=True) for _ in range(start, end)]
 
 
+@pytest.mark.slow
 @settings(QUIET, max_examples=max(1, EXAMPLES // 9))
 @given(data=st.data())
 def test_log_to_ledger_equals_the_reference(data: st.DataObject) -> None:
@@ -88,7 +89,7 @@ def test_log_to_ledger_equals_the_reference(data: st.DataObject) -> None:
 
 
 def test_cases_reach_what_is_easy_to_get_wrong() -> None:
-    """The cases hold ties, roll-backs, boosts, pauses and planned stops often enough to prove something."""
+    """Ties, roll-backs, boosts, pauses and planned stops occur often enough to prove something."""
     seen: Counter[str] = Counter()
     for seed in range(200):
         case = cases.make_case(cases.Seeded(seed), *cases.RULES[seed % len(cases.RULES)])
@@ -101,13 +102,14 @@ def test_cases_reach_what_is_easy_to_get_wrong() -> None:
         seen.update(["faults at one instant"] * (len(set(starts)) < len(starts)))
         seen.update(["zero length"] * any(outage.t_start == outage.t_end for outage in case.outages))
         ends = {(outage.domain, outage.t_end) for outage in case.outages}
-        seen.update(["abutting"] * any((o.domain, o.t_start) in ends for o in case.outages if o.t_start < o.t_end))
+        longer = [outage for outage in case.outages if outage.t_start < outage.t_end]
+        seen.update(["abutting"] * any((outage.domain, outage.t_start) in ends for outage in longer))
         inside = [span for span in spans if span.state == "running" and span.end < case.window]
         cycle = case.policy.checkpoint_interval_s + case.policy.checkpoint_save_s
         ties = any((span.end - span.start + span.phase) % cycle == 0 for span in inside)
         seen.update(["change as a save completes"] * ties)
     wanted = {
-        "gain": 8, "overhead": 8, "rework": 90, "paused": 30, "reconfigure": 10, "checkpoint": 70,
+        "gain": 4, "overhead": 8, "rework": 90, "paused": 30, "reconfigure": 10, "checkpoint": 70,
         "spare_idle": 60, "static": 20, "stranded": 50, "planned stop": 12, "interruption": 100, "saving": 4,
         "faults at one instant": 40, "zero length": 40, "abutting": 20, "change as a save completes": 40,
     }  # fmt: skip

@@ -102,7 +102,8 @@ def test_f10_only_a_completed_save_counts(shared_dir: Path) -> None:
     rows, wanted = case(shared_dir, "F10", "ckpt.csv")
     failure, _ = case(shared_dir, "F10", "failure.json")
     starts = [int(row["start_s"]) for row in rows]
-    interval, blocked = 285, int(rows[1]["end_s"]) - starts[1]  # 285, 30, 285: the second save begins at 600 s
+    # 285 s, a save of 30 s, 285 s: the second save begins at 600 s.
+    interval, blocked = 285, int(rows[1]["end_s"]) - starts[1]
     policy = Policy(
         "rigid", "pause", (), restart_s=failure["restart_s"], checkpoint_interval_s=interval,
         checkpoint_save_s=blocked,

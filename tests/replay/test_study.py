@@ -62,7 +62,7 @@ def test_dp_follows_from_the_spares() -> None:
 
 
 def test_splits_are_dense_then_coarse() -> None:
-    """1,024 domains, 8 a replica: DP 128 down to 112 one by one, then steps of 2, 4, 8, ... up to 40 % spares."""
+    """1,024 domains, 8 a replica: DP 128 to 112 one by one, then steps of 2, 4, 8, ... to 40 % spares."""
     mine = scenario(nodes=1024, job={"pp": 8})
     spares = Study(mine).splits()
     fewer = [*range(DENSE_SPLITS + 1), 18, 22, 30, 46]

@@ -65,10 +65,10 @@ def test_goodput_meets_the_renewal_form(m: float, dt: float, c: float, u: float)
     found = np.array([replayed(m, dt, c, u, seed, FAULTS) for seed in range(SEEDS)])
     error = found.std(ddof=1) / sqrt(SEEDS)
     assert abs(found.mean() - renewal(m, dt, c, u)) < T_LIMIT * error
-    # The test has power: a stop or a save that costs 1.5 times as much, and half an interval more, are noticed.
+    # The test has power: a stop, a save or an interval of 1.5 times the length is noticed.
     assert T_LIMIT * error < 0.03 * renewal(m, dt, c, u)
-    for wrong in (renewal(m, dt, c, 1.5 * u), renewal(m, 1.5 * dt, c, u), renewal(m, dt, 1.5 * c + dt / 10, u)):
-        assert abs(found.mean() - wrong) > T_LIMIT * error
+    for wrong in ((m, dt, c, 1.5 * u), (m, 1.5 * dt, c, u), (m, dt, 1.5 * c + dt / 10, u)):
+        assert abs(found.mean() - renewal(*wrong)) > T_LIMIT * error
 
 
 def test_the_renewal_form_gives_the_published_cases() -> None:
@@ -124,9 +124,8 @@ def test_youngs_interval_is_near_the_best_of_the_exact_form() -> None:
     """No other interval of a dense grid is better by more than 0.1 %, and Daly's is nearer still."""
     mtbi, save = Fraction("2.3") * US_PER_H, 60 * US_PER_S
     best = max(renewal(float(mtbi), dt * US_PER_S, save, 0) for dt in range(60, 7_200, 10))
-    loss = [
-        best - renewal(float(mtbi), rule(mtbi, save), save, 0) for rule in (interval.young_us, interval.daly_us)
-    ]
+    young, daly = (rule(mtbi, save) for rule in (interval.young_us, interval.daly_us))
+    loss = [best - renewal(float(mtbi), dt, save, 0) for dt in (young, daly)]
     assert -1e-6 < loss[1] < loss[0] < 0.001
 
 
@@ -149,12 +148,12 @@ def samples(response: str, degrees: list[int], job: Shape) -> int:
     ("degrees", "wanted"), [([30] * 8, 7), ([28] * 8, 6), ([TP] * 7 + [30], 7), ([TP] * 7 + [28], 7)]
 )
 def test_samples_of_a_wounded_replica(degrees: list[int], wanted: int) -> None:
-    """b = 8, PP = 8: all eight stages reduced give 7 at TP30 and 6 at TP28, one stage reduced 7 and 7."""
+    """Of b = 8 at PP 8: all eight stages reduced give 7 at TP30 and 6 at TP28, one stage reduced 7 and 7."""
     assert samples("ntp", degrees, shape()) == wanted
 
 
 def test_rounding_dominates_at_small_b() -> None:
-    """b = 2, PP = 8: one stage at TP30 loses half a replica."""
+    """Of b = 2 at PP 8: one stage at TP30 loses half a replica."""
     assert samples("ntp", [TP] * 7 + [30], shape(b=2)) == 1
 
 
@@ -187,7 +186,7 @@ def test_full_groups_beside_take_their_share_of_the_rack() -> None:
 
 
 def test_packed_dp_drop_at_the_papers_failed_share() -> None:
-    """0.4 % of 32,768 GPUs failed, NVL32, 8 domains a replica: dp-drop loses 12.5 % packed at random places."""
+    """0.4 % of 32,768 GPUs failed, NVL32, 8 domains a replica: packed dp-drop loses 12.5 %."""
     random = np.random.Generator(np.random.PCG64(1))
     domains, losses = 1_024, []
     packer = Packer(shape(), responses.load("dp-drop"), "elastic", 128, Fraction(0))
@@ -214,11 +213,9 @@ def test_packed_closed_form_from_the_tail(domains: int, r: int, spares: int, see
     size, window = 4, 60
     random = np.random.Generator(np.random.PCG64(seed))
     names = [f"n{number:02}" for number in range(domains)]
-    starts = random.integers(-5, window, 40).tolist()
-    faults = [
-        lab.Fault(names[random.integers(domains)], int(random.integers(size)), start, start + int(random.integers(1, 40)))
-        for start in starts
-    ]  # fmt: skip
+    bounds = ((-5, window), (0, domains), (0, size), (1, 40))  # start, node, GPU, length
+    rows = zip(*(random.integers(*ends, 40).tolist() for ends in bounds), strict=True)
+    faults = [lab.Fault(names[node], gpu, start, start + length) for start, node, gpu, length in rows]
     dp = (domains - spares) // r
     free = domains - dp * r
     machines = reference.Cluster(domains, size)

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 
@@ -22,8 +21,11 @@ from pipeline.schema import arrow_schema
 from pipeline.timelines import placement, run
 from pipeline.units import US_PER_S, to_us
 
+if TYPE_CHECKING:
+    import duckdb
+
 START = datetime(2024, 2, 28, 23, 59, 30, tzinfo=UTC)  # the leap day begins within most windows
-GIVEN = ("events", "severity_choices", "placements")
+GIVEN = ("events", "severity_choices", "placements", "blast_radius")
 
 
 class Fault(NamedTuple):
@@ -121,6 +123,8 @@ def build(
     table = {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
     con.register("severity_choices", pa.table(table))
     con.register("placements", placed.to_arrow())
+    radius = {"component": pa.string(), "scope": pa.string(), "radius_gpus": pa.int64()}
+    con.register("blast_radius", pa.schema(list(radius.items())).empty_table())
     sql.build(con, chain(), values)
 
 
@@ -193,4 +197,3 @@ def onset_gpus(where: Sequence[Place], window_s: int) -> set[tuple[int, int, int
         for gpu in range(place.first, place.last + 1)
         if 0 < place.start < window_s and (place.domain, gpu) not in before[place.start]
     }
-

@@ -32,7 +32,8 @@ def good() -> Iterator[Any]:
         made.execute("create table files as select 'f' as file, 's' as source, 3 as rows_read, "
                      "2 as rows_accepted, 1 as rows_rejected")  # fmt: skip
         made.execute("create table rejects as select 'f' as file, 's' as source, 1 as \"row\"")
-        hours = dict.fromkeys(BUCKETS, 0) | {"productive": 60, "failed": 30, "stranded": 12, "gain": 2, "total": 100}
+        some = {"productive": 60, "failed": 30, "stranded": 12, "gain": 2, "total": 100}
+        hours = dict.fromkeys(BUCKETS, 0) | some
         columns = ", ".join(f"{value}::double as {bucket}_gpu_h" for bucket, value in hours.items())
         for name in ("outcomes", "splits", "what_ifs"):
             made.execute(f"create table {name} as select 'p' as policy, {columns}")
@@ -63,6 +64,14 @@ def test_good_tables_break_no_rule(con: Any) -> None:
     assert broken(con) == []
 
 
+def again(start: int, end: int, **gpus: int) -> str:
+    """Return SQL that adds to the row of GPU 0 of domain 0 (down from 5 s to 12 s) another one."""
+    changes = [f"{at(start)} as t_start", f"{at(end)} as t_end"]
+    changes += [f"{value} as {column}" for column, value in gpus.items()]
+    rows = "from gpu_downtime where domain_id = 0 and gpu_first = 0"
+    return f"insert into gpu_downtime select * replace ({', '.join(changes)}) {rows}"
+
+
 # What is planted, by rule. A planted row may break a second rule as well; the named one must be among them.
 PLANTED = [
     ("domain_cover", f"update domain_timeline set t_end = {at(3)} where t_end = {at(2)}"),
@@ -75,15 +84,10 @@ PLANTED = [
     ("downtime_area", f"update gpu_downtime set t_end = {at(11)} where t_end = {at(12)} and gpu_first = 0"),
     ("downtime_area", "delete from domain_tail where k = 4"),
     ("downtime_area", "delete from gpu_downtime"),
-    ("downtime_overlap", f"insert into gpu_downtime select * replace ({at(11)} as t_start, {at(13)} as t_end) "
-                         "from gpu_downtime where domain_id = 0 and gpu_first = 0"),
-    ("downtime_overlap", f"insert into gpu_downtime select * replace ({at(12)} as t_start, {at(13)} as t_end) "
-                         "from gpu_downtime where domain_id = 0 and gpu_first = 0"),
-    ("downtime_overlap", "insert into gpu_downtime select * replace "
-                         f"({at(13)} as t_start, {at(14)} as t_end, 3 as gpu_last) "
-                         "from gpu_downtime where domain_id = 0 and gpu_first = 0"),
-    ("downtime_overlap", f"insert into gpu_downtime select * replace ({at(6)} as t_start, {at(7)} as t_end, "
-                         "0 as gpu_first, 3 as gpu_last) from gpu_downtime where domain_id = 0 and gpu_first = 1"),
+    ("downtime_overlap", again(11, 13)),
+    ("downtime_overlap", again(12, 13)),
+    ("downtime_overlap", again(13, 14, gpu_last=3)),
+    ("downtime_overlap", again(6, 7, gpu_first=0, gpu_last=3)),
     ("failed_range", "update domain_timeline set failed_gpus = -1 where domain_id = 1"),
     ("failed_range", "update domain_timeline set failed_gpus = 5 where domain_id = 1"),
     ("ledger_sum", "update outcomes set stranded_gpu_h = 12.001"),
@@ -98,9 +102,10 @@ PLANTED = [
     ("state_cover", f"delete from outcome_timeline where t_start = {at(0)}"),
     ("state_cover", f"delete from outcome_timeline where t_start = {at(7)}"),
 ]  # fmt: skip
+IDS = [f"{rule}-{number}" for number, (rule, _) in enumerate(PLANTED)]
 
 
-@pytest.mark.parametrize(("rule", "change"), PLANTED, ids=[f"{rule}-{n}" for n, (rule, _) in enumerate(PLANTED)])
+@pytest.mark.parametrize(("rule", "change"), PLANTED, ids=IDS)
 def test_a_planted_row_is_found(con: Any, rule: str, change: str) -> None:
     """A row that breaks the rule is selected by it."""
     ((rows,),) = con.execute(change).fetchall()

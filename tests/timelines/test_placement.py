@@ -18,7 +18,7 @@ SIZES = st.sampled_from([(8, 8), (72, 8), (8, 72), (4, 1), (1, 4), (6, 3), (3, 6
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(size=SIZES, nodes=st.integers(1, 40), seed=st.integers(0, 2**32), random=st.booleans())
 def test_every_gpu_has_one_place(size: tuple[int, int], nodes: int, seed: int, random: bool) -> None:
-    """Each node's GPUs appear once; the pool's domains are filled without gap or overlap, the rest is unplaced."""
+    """Each GPU appears once; domains are filled without gap or overlap, and the rest is unplaced."""
     domain_size, per_node = size
     way = "random" if random else "listed"
     machines = lab.cluster(nodes, per_node, domain_size, placement=way, placement_seeds=(seed,))
@@ -39,7 +39,7 @@ def test_every_gpu_has_one_place(size: tuple[int, int], nodes: int, seed: int, r
 
 
 def test_listed_keeps_the_order_of_the_log() -> None:
-    """Consecutive nodes share a domain; within it they are numbered by name, and the last ones are unplaced."""
+    """Consecutive nodes share a domain, within it they are numbered by name; the last are unplaced."""
     names = ["c", "a", "d", "b", "e"]
     frame = placement.place(names, lab.cluster(5, 2, 4), "lab", 0)
     assert {row["node"]: (row["domain_id"], row["gpu_first"]) for row in frame.iter_rows(named=True)} == {

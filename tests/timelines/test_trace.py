@@ -29,7 +29,9 @@ def quiet(_: str) -> None:
     """Drop a log line."""
 
 
-def scenario(name: str, *, domain_size: int, window_d: tuple[float, float] = WINDOW_D, **cluster: Any) -> Scenario:
+def scenario(
+    name: str, *, domain_size: int, window_d: tuple[float, float] = WINDOW_D, **cluster: Any
+) -> Scenario:
     """Return a scenario of the trace; the job only has to fit."""
     document = {
         "trace": {"source": "infinitehbd", "window_d": list(window_d)},
@@ -188,7 +190,7 @@ def test_interleaved_faults_of_one_node(shared_dir: Path, tmp_path: Path) -> Non
 
 
 def waste(domains: pl.DataFrame, size: int, tp: int) -> dict[int, float]:
-    """Return for each placement the mean share of GPUs that are healthy and in no full group of their domain."""
+    """Return for each placement the mean share of GPUs that are healthy and in no full group."""
     healthy = size - pl.col("failed_gpus")
     frame = domains.with_columns(length=days(domains)).with_columns(
         lost=(healthy - healthy // tp * tp) * pl.col("length"), held=size * pl.col("length")
@@ -231,8 +233,8 @@ def test_share_of_gpus_in_no_full_group(halves: Built, size: int, tp: int, wante
     """Static and fault-caused stranding together on 4-GPU nodes, within the spread over placements.
 
     The reference is a mean over five placements and one split of the nodes of its own. Two such means differ
-    by chance: the tolerance is 4 standard errors of their difference (ours is over twelve placements) from the
-    spread over our own placements, two-sided about 0.2 % a line, and half a unit of the last printed digit.
+    by chance: the tolerance is 4 standard errors of their difference (ours is over twelve placements) from
+    the spread over our own placements, about 0.2 % two-sided each, and half a unit of the last printed digit.
     """
     seeds = list(range(12))
     mine = scenario(

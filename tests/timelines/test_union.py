@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -45,9 +46,9 @@ def faults(names: list[str], per_node: int) -> st.SearchStrategy[list[Fault]]:
     return st.lists(st.builds(fault, nodes, gpus, some, lengths, is_open, severities), max_size=12)
 
 
-def cover(frame: pl.DataFrame, keys: list[str], values: list[str]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+def cover(frame: pl.DataFrame, keys: list[str], values: list[str]) -> dict[tuple[Any, ...], list[Any]]:
     """Return the values of every second by key; the intervals of each key must cover the window in order."""
-    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    found: dict[tuple[Any, ...], list[Any]] = {}
     for row in lab.seconds(frame, "t_start", "t_end").iter_rows(named=True):
         seconds = found.setdefault(tuple(row[key] for key in keys), [])
         assert row["t_start"] == len(seconds) < row["t_end"], "a gap or an overlap"
@@ -56,6 +57,7 @@ def cover(frame: pl.DataFrame, keys: list[str], values: list[str]) -> dict[tuple
     return found
 
 
+@pytest.mark.slow
 @settings(
     max_examples=max(1, EXAMPLES // 12),
     deadline=None,
@@ -65,7 +67,7 @@ def cover(frame: pl.DataFrame, keys: list[str], values: list[str]) -> dict[tuple
 )
 @given(data=st.data(), layout=layouts())
 def test_tables_equal_the_brute_force_union(data: st.DataObject, layout: tuple[list[str], Any]) -> None:
-    """Downtime, domains, pool, tail counts and onsets say of each second what the plain list of faults says."""
+    """Downtime, domains, pool, tail counts and onsets say of each second what the list of faults says."""
     names, machines = layout
     log = data.draw(faults(names, machines.gpus_per_node))
     placed = lab.placements(names, machines)
@@ -165,7 +167,7 @@ def test_abutting_outages_are_one() -> None:
 
 
 def test_an_outage_of_no_length_is_an_onset_only() -> None:
-    """It takes no capacity, yet it is an instant at which a running job may stop; not on a GPU that is down."""
+    """It takes no capacity, yet a running job may stop at it; on a GPU that is down it is nothing."""
     log = [Fault("a", 1, 3, 3), Fault("a", 1, 4, 6), Fault("a", 1, 5, 5), Fault("a", 1, 6, 6)]
     assert downtime(log) == [(1, 1, 4, 6)]
     placed = lab.placements(["a"], lab.cluster(1, 4, 4))
@@ -174,7 +176,7 @@ def test_an_outage_of_no_length_is_an_onset_only() -> None:
 
 
 def test_onset_ranges_are_joined_again() -> None:
-    """A node outage cut at a GPU that was down already gives the ranges beside it, and one range otherwise."""
+    """A node outage is cut only at a GPU that was down already."""
     log = [Fault("a", 1, 1, 6), Fault("a", None, 4, 8), Fault("a", None, 10, 12)]
     placed = lab.placements(["a"], lab.cluster(1, 4, 4))
     with lab.built(log, placed, WINDOW, 4) as con:
@@ -206,7 +208,7 @@ def test_a_scenario_chooses_what_is_down() -> None:
 
 
 def test_onsets_and_clears_pair_by_fault_and_in_file_order() -> None:
-    """A fault of no length is opened and closed in file order; a second onset of an open fault opens nothing."""
+    """A fault of no length opens and closes in file order; a second onset of an open fault opens nothing."""
     table = lab.events([Fault("a", 0, start, None, reason=code) for start, code in ROWS])
     kinds = ["onset", "onset", "clear", "clear", "onset", "clear", "clear", "onset"]
     frame = pl.from_arrow(table).with_columns(kind=pl.Series(kinds))
