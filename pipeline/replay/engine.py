@@ -13,13 +13,11 @@ running wall time x after a start, with interval I, save S and C = I + S, the co
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeline.replay.contract import Offer, Shape
 from pipeline.replay.ledger import Ledger, Span
-from pipeline.replay.packing import Capability, Packer, Setting
+from pipeline.replay.packing import Capability, Chosen, Packing
 
 RUNNING, SAVING, STARTING, RECONFIGURING, PAUSED = "running", "saving", "starting", "reconfiguring", "paused"
 NEVER = 1 << 100
@@ -59,16 +57,15 @@ class History:
 
 def replay(
     history: History,
-    shape: Shape,
     capability: Sequence[Capability],
-    packer: Packer,
+    packing: Packing,
     times: Times,
     reexpand: str,
     *,
     spans: list[Span] | None = None,
 ) -> Ledger:
     """Replay one policy; append the spans of its timeline to `spans` when it is given."""
-    return _Replay(history, shape, capability, packer, times, reexpand, spans).run()
+    return _Replay(history, capability, packing, times, reexpand, spans).run()
 
 
 class _Replay:
@@ -77,22 +74,20 @@ class _Replay:
     def __init__(
         self,
         history: History,
-        shape: Shape,
         capability: Sequence[Capability],
-        packer: Packer,
+        packing: Packing,
         times: Times,
         reexpand: str,
         spans: list[Span] | None,
     ) -> None:
         self.history = history
-        self.shape = shape
+        shape = self.shape = packing.packer.shape
         self.capability = capability
-        self.packer = packer
+        self.packing = packing
         self.times = times
         self.reexpand = reexpand
-        self.most = shape.domain_size // shape.tp
         self.all_gpus = (1 << shape.domain_size) - 1
-        job_groups = packer.dp * shape.groups_per_replica
+        job_groups = packing.packer.dp * shape.groups_per_replica
         self.job_groups = job_groups
         self.ledger = Ledger(
             total_gpus=history.domains * shape.domain_size,
@@ -103,18 +98,11 @@ class _Replay:
         # Capacity now: masks of GPUs down by dirty domain, and sums over the pool.
         self.down: dict[int, int] = {}
         self.failed = 0
-        # In order: domains that lack full groups (domain, how many); reduced groups as packing sorts
-        # them (-degree, domain, full groups beside), and the offers they make.
-        self.lacking: list[tuple[int, int]] = []
-        self.reduced: list[tuple[int, int, int]] = []
-        self.offers: list[Offer] = []
-        self.full_groups = history.domains * self.most
+        self.full_groups = history.domains * packing.packer.most
         self.static = history.domains * capability[0].static
         # The configuration, the capacity it was chosen from, and the GPUs it uses.
-        self.setting: Setting = packer.setting(0, ())
+        self.chosen: Chosen = packing.choose()
         self.chosen_down: dict[int, int] = {}
-        self.full_until: tuple[int, int] = (0, 0)
-        self.reduced_in_use: dict[int, int] = {}
         self.masks_in_use: dict[int, int] = {}
         # The job.
         self.state = PAUSED
@@ -130,7 +118,7 @@ class _Replay:
         for domain, mask in self.history.initial.items():
             self._set_down(domain, mask)
         self._choose()
-        if self.setting.x > 0:
+        if self.chosen.setting.x > 0:
             self._resume()
         window = self.history.window
         for instant in (*self.history.instants, Instant(window)):
@@ -158,66 +146,25 @@ class _Replay:
         self.static += new.static - old.static
         if old.full != new.full or old.reduced != new.reduced:
             self.full_groups += new.full - old.full
-            self._offer(domain, old, -1)
-            self._offer(domain, new, 1)
-
-    def _offer(self, domain: int, can: Capability, sign: int) -> None:
-        """Note (1) or forget (-1) that a domain lacks full groups, and the reduced group it offers."""
-        if can.full == self.most:
-            return
-        lacks = (domain, self.most - can.full)
-        offer = (-can.reduced, domain, can.full)
-        if sign > 0:
-            insort(self.lacking, lacks)
-            if can.reduced:
-                place = bisect_left(self.reduced, offer)
-                self.reduced.insert(place, offer)
-                self.offers.insert(place, Offer(can.reduced, can.full))
-        else:
-            del self.lacking[bisect_left(self.lacking, lacks)]
-            if can.reduced:
-                place = bisect_left(self.reduced, offer)
-                del self.reduced[place], self.offers[place]
-
-    def _candidate(self) -> Setting:
-        return self.packer.setting(self.full_groups, tuple(self.offers))
+            self.packing.change(domain, old, new)
 
     def _better(self) -> bool:
         """Return whether the capacity now would give more throughput than the configuration in force."""
-        return self._candidate().x > self.setting.x
+        return self.packing.candidate().x > self.chosen.setting.x
 
     def _choose(self) -> None:
-        """Take the configuration that the capacity now yields, and note which GPUs it uses."""
-        self.setting = self._candidate()
-        self.reduced_in_use = {
-            self.reduced[place][1]: -self.reduced[place][0] for place in self.setting.reduced_used
-        }
-        self.full_until = self._domain_reached(self.setting.full_used)
+        """Take the configuration that the capacity now yields."""
+        self.chosen = self.packing.choose()
         self.chosen_down = {}
         self.masks_in_use = {}
-
-    def _domain_reached(self, groups: int) -> tuple[int, int]:
-        """Return (domain, n): full groups in use are all before `domain` and the first n of it."""
-        gone = 0
-        for domain, fewer in self.lacking:
-            if domain * self.most - gone >= groups:
-                break
-            gone += fewer
-            if (domain + 1) * self.most - gone >= groups:
-                return domain, groups - (domain * self.most - gone + fewer)
-        return divmod(groups + gone, self.most)
 
     def _gpus_in_use(self, domain: int) -> int:
         """Return the mask of GPUs in use: the lowest-numbered that were healthy at the choice."""
         mask = self.masks_in_use.get(domain)
         if mask is None:
             down = self.chosen_down.get(domain, self.down.get(domain, 0))
-            reached, partly = self.full_until
-            if domain < reached:
-                groups = self.capability[down.bit_count()].full
-            else:
-                groups = partly if domain == reached else 0
-            need = groups * self.shape.tp + self.reduced_in_use.get(domain, 0)
+            full, degree = self.chosen.groups(domain, self.capability[down.bit_count()])
+            need = full * self.shape.tp + degree
             mask = self.masks_in_use[domain] = _lowest(self.all_gpus & ~down, need)
         return mask
 
@@ -241,9 +188,9 @@ class _Replay:
     def _interrupt(self) -> None:
         if self.state in (RUNNING, SAVING):
             self.ledger.interruptions += 1
-            self.ledger.lose(self.setting, self._unsaved(fault=True))
+            self.ledger.lose(self.chosen.setting, self._unsaved(fault=True))
         self._choose()
-        if self.setting.x > 0:
+        if self.chosen.setting.x > 0:
             self._start(self.times.detect)
         else:
             self.state, self.until = PAUSED, NEVER
@@ -328,9 +275,9 @@ class _Replay:
             book.capacity(length, self.failed, self.static, spare)
             if self.state == RUNNING:
                 ran = self._ran(tick - self.since) - self._ran(self.now - self.since)
-                book.work(self.setting, ran, length - ran, rest)
+                book.work(self.chosen.setting, ran, length - ran, rest)
             elif self.state == SAVING:
-                book.work(self.setting, 0, length, rest)
+                book.work(self.chosen.setting, 0, length, rest)
             elif self.state == STARTING:
                 detect = max(0, min(tick, self.detect_until) - self.now)
                 book.wait("detect", detect, rest)
@@ -339,7 +286,7 @@ class _Replay:
                 book.wait("reconfigure" if self.state == RECONFIGURING else "paused", length, rest)
             if book.spans is not None:
                 book.spans.append(
-                    Span(self.now, tick, self.state, self.setting, self.failed, self.now - self.since)
+                    Span(self.now, tick, self.state, self.chosen.setting, self.failed, self.now - self.since)
                 )
         self.now = tick
 

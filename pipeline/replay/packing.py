@@ -1,16 +1,17 @@
-"""From the capacity of domains to a configuration: packing, then the batch rule.
+"""From groups to a configuration: what a domain offers, what replicas do, and the batch rule.
 
 Capability (model.md section 4): with k failed GPUs a domain of G offers floor((G-k)/TP) full groups
-and, when the response can use it, one reduced group. `packed`: all groups in order of degree,
-largest first, ties by domain, are cut into replicas. A configuration is what packing and the batch
-rule yield; there is no search. It depends only on the sequence of offers, so it is remembered by it.
+and, when the response can use it, one reduced group. How groups become replicas is the packing's
+business (packed.py, fixed.py); the batch rule then takes replicas in packing order. There is no
+search. A configuration depends only on the replicas' offers, so it is remembered by a key for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipeline.replay.contract import Offer, Replica, Response, Shape, Work
 
@@ -41,47 +42,75 @@ def capabilities(shape: Shape, reduced_tp: tuple[int, ...]) -> tuple[Capability,
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A configuration: its throughput, and which groups of the packed sequence are in use.
+    """A configuration: its throughput, and which replicas of the packing are in use.
 
-    Compared by identity: a packer makes one object per sequence of offers, and ledgers count by it.
-
-    `x_raw` and `x` are throughput relative to the healthy job, before and after resharding. The
-    groups in use are the first `full_used` full groups and the reduced groups at `reduced_used`.
-    `gain_gpus` is work beyond the number of GPUs; `power_gpus` sums degree times power in TDP.
+    `x_raw` and `x` are throughput relative to the healthy job, before and after resharding. `used`
+    lists runs of replicas in use as (first, many), in packing order. `gain_gpus` is work beyond the
+    number of GPUs; `power_gpus` sums degree times power in TDP.
+    Compared by identity: a packer makes one object per key, and ledgers count by it.
     """
 
     x_raw: Fraction
     x: Fraction
     replicas: int
-    full_used: int
-    reduced_used: tuple[int, ...]
+    used: tuple[tuple[int, int], ...]
     gain_gpus: Fraction
     gpus_used: int
     power_gpus: Fraction
 
 
+class Chosen(Protocol):
+    """A configuration in force: the setting, and which groups of a domain it uses."""
+
+    @property
+    def setting(self) -> Setting:
+        """The configuration."""
+        ...
+
+    def groups(self, domain: int, can: Capability) -> tuple[int, int]:
+        """Return full groups and the reduced degree in use; `can` is the capability it was chosen from."""
+        ...
+
+
+class Packing(Protocol):
+    """Follows the capacity of domains and turns it into configurations; one for each replay."""
+
+    packer: Packer
+
+    def change(self, domain: int, old: Capability, new: Capability, /) -> None:
+        """Note that a domain offers something else."""
+        ...
+
+    def candidate(self) -> Setting:
+        """Return the configuration that the capacity now yields."""
+        ...
+
+    def choose(self) -> Chosen:
+        """Return that configuration with the groups it uses."""
+        ...
+
+
 @dataclass(frozen=True)
-class _Kind:
-    """A kind of replica: what it does, and the GPUs, full groups and power of its groups."""
+class Kind:
+    """A kind of replica: what it does, and the GPUs and power of its groups."""
 
     work: Work
     gpus: int
-    full_groups: int
     power_gpus: Fraction
     is_full: bool
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Replicas alike: `many` of them from replica `first` of the packing on, and the samples each does."""
 
     first: int
     many: int
     samples: int
-    kind: _Kind
+    kind: Kind
 
 
 class Packer:
-    """Chooses configurations for one policy: packed groups, one batch rule."""
+    """Chooses configurations for one policy by its batch rule; shared by the replays of that policy."""
 
     def __init__(
         self, shape: Shape, response: Response, batch: str, dp: int, reshard_overhead_frac: Fraction
@@ -91,46 +120,35 @@ class Packer:
         self.dp = dp
         self.reshard_overhead_frac = reshard_overhead_frac
         self.batch_samples = dp * shape.samples_per_replica
+        self.most = shape.domain_size // shape.tp
         self._rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[batch]
-        self._kinds: dict[tuple[Offer, ...], _Kind] = {}
-        self._settings: dict[tuple[int, tuple[Offer, ...]], Setting] = {}
+        self._kinds: dict[tuple[Offer | None, ...], Kind] = {}
+        self._settings: dict[Hashable, Setting] = {}
 
-    def setting(self, full: int, reduced: tuple[Offer, ...]) -> Setting:
-        """Return the configuration for `full` full groups and these reduced groups, in packed order."""
-        key = (full, reduced)
+    def setting(self, key: Hashable, replicas: Callable[[], list[Part]]) -> Setting:
+        """Return the configuration remembered by `key`, else the one that these replicas yield."""
         found = self._settings.get(key)
         if found is None:
-            x_raw, parts = self._rule(self._replicas(full, reduced))
-            found = self._settings[key] = self._described(x_raw, parts, full)
+            found = self._settings[key] = self._described(*self._rule(replicas()))
         return found
 
-    def _replicas(self, full: int, reduced: tuple[Offer, ...]) -> list[_Part]:
-        """Cut the packed sequence into replicas; those of full groups only are one part."""
-        size = self.shape.groups_per_replica
-        whole = full // size
-        parts = []
-        if whole:
-            kind = self._kind((Offer(self.shape.tp),) * size)
-            parts.append(_Part(0, whole, kind.work.samples, kind))
-        for index in range(whole, (full + len(reduced)) // size):
-            first = index * size - full
-            kind = self._kind(
-                (Offer(self.shape.tp),) * max(0, -first) + reduced[max(0, first) : first + size]
-            )
-            parts.append(_Part(index, 1, kind.work.samples, kind))
-        return parts
+    def part(self, first: int, many: int, offers: tuple[Offer | None, ...]) -> Part:
+        """Return `many` replicas of these groups; None stands for an empty position."""
+        kind = self._kinds.get(offers)
+        if kind is None:
+            kind = self._kinds[offers] = self._kind(offers)
+        return Part(first, many, kind.work.samples, kind)
 
-    def _kind(self, offers: tuple[Offer, ...]) -> _Kind:
-        found = self._kinds.get(offers)
-        if found is None:
-            work = self.response.work(Replica(offers, self.shape))
-            degrees = [offer.degree for offer in offers]
-            full = degrees.count(self.shape.tp)
-            power = sum((d * p for d, p in zip(degrees, work.powers, strict=True)), Fraction(0))
-            found = self._kinds[offers] = _Kind(work, sum(degrees), full, power, full == len(degrees))
-        return found
+    def _kind(self, offers: tuple[Offer | None, ...]) -> Kind:
+        groups = tuple(offer for offer in offers if offer is not None)
+        if len(groups) < len(offers):  # a replica with an empty position does nothing
+            return Kind(Work(0, None, ()), 0, Fraction(0), is_full=False)
+        work = self.response.work(Replica(groups, self.shape))
+        power = sum((g.degree * p for g, p in zip(groups, work.powers, strict=True)), Fraction(0))
+        is_full = all(group.degree == self.shape.tp for group in groups)
+        return Kind(work, sum(group.degree for group in groups), power, is_full)
 
-    def _first(self, parts: list[_Part]) -> list[_Part]:
+    def _first(self, parts: list[Part]) -> list[Part]:
         """Return the first DP replicas."""
         taken, room = [], self.dp
         for part in parts:
@@ -140,16 +158,16 @@ class Packer:
             room -= part.many
         return taken
 
-    def _elastic(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+    def _elastic(self, parts: list[Part]) -> tuple[Fraction, list[Part]]:
         taken = self._first(parts)
         return Fraction(sum(part.samples * part.many for part in taken), self.batch_samples), taken
 
-    def _pause(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+    def _pause(self, parts: list[Part]) -> tuple[Fraction, list[Part]]:
         taken = self._handed_out([(part, part.samples) for part in parts])
         done = sum(part.samples * part.many for part in taken)
         return (Fraction(1), taken) if done == self.batch_samples else (Fraction(0), [])
 
-    def _stretch(self, parts: list[_Part]) -> tuple[Fraction, list[_Part]]:
+    def _stretch(self, parts: list[Part]) -> tuple[Fraction, list[Part]]:
         """Take the least f >= 1 at which the whole samples done in f * budget add up to the batch."""
         able = [part for part in self._first(parts) if part.kind.work.paces is not None]
         if not able:
@@ -158,7 +176,7 @@ class Packer:
         most = [(part, _within(part.kind.work, time, self.shape.virtual_stages)) for part in able]
         return self.shape.budget / time, self._handed_out(most)
 
-    def _least_time(self, parts: list[_Part]) -> Fraction:
+    def _least_time(self, parts: list[Part]) -> Fraction:
         """Return the least time by which the replicas together do the batch, whole samples each.
 
         The count of whole samples changes only where the time is some replica's time for n samples,
@@ -181,7 +199,7 @@ class Packer:
             times.append(fill + few * slowest)
         return min(time for time in times if enough(time))
 
-    def _handed_out(self, most: list[tuple[_Part, int]]) -> list[_Part]:
+    def _handed_out(self, most: list[tuple[Part, int]]) -> list[Part]:
         """Give the batch's samples to replicas in order, at most so many each, until none is missing."""
         missing, taken = self.batch_samples, []
         for part, each in most:
@@ -192,33 +210,27 @@ class Packer:
                 taken.append(part._replace(many=count, samples=each))
                 missing -= count * each
             if count < part.many and missing:
-                taken.append(_Part(part.first + count, 1, missing, part.kind))
+                taken.append(Part(part.first + count, 1, missing, part.kind))
                 missing = 0
         return taken
 
-    def _described(self, x_raw: Fraction, parts: list[_Part], full: int) -> Setting:
-        size = self.shape.groups_per_replica
+    def _described(self, x_raw: Fraction, parts: list[Part]) -> Setting:
         used = [part for part in parts if part.samples > 0]
         done = sum(part.samples * part.many for part in used)
         # Work of one sample in GPUs, kept as numerator and denominator: integers are much faster.
-        per_sample = x_raw * self.dp * size * self.shape.tp / done if done else Fraction(0)
+        job_gpus = self.dp * self.shape.groups_per_replica * self.shape.tp
+        per_sample = x_raw * job_gpus / done if done else Fraction(0)
         above, below = per_sample.numerator, per_sample.denominator
-        full_used, reduced_used, gpus_used, gain = 0, list[int](), 0, 0
-        power, resharding = Fraction(0), False
-        for first, many, samples, kind in used:
-            full_used += many * kind.full_groups
+        gpus_used, gain, power, resharding = 0, 0, Fraction(0), False
+        for _, many, samples, kind in used:
             gpus_used += many * kind.gpus
             power += many * kind.power_gpus
             gain += many * max(0, samples * above - kind.gpus * below)
-            if not kind.is_full:
-                resharding = True
-                place = first * size - full
-                reduced_used += range(max(0, place), place + size)
+            resharding = resharding or not kind.is_full
         x = x_raw / (1 + self.reshard_overhead_frac) if resharding else x_raw
+        runs = tuple((part.first, part.many) for part in used)
         replicas = sum(part.many for part in used)
-        return Setting(
-            x_raw, x, replicas, full_used, tuple(reduced_used), Fraction(gain, below), gpus_used, power
-        )
+        return Setting(x_raw, x, replicas, runs, Fraction(gain, below), gpus_used, power)
 
 
 def _fill_and_pace(work: Work, virtual_stages: int) -> tuple[Fraction, Fraction]:

@@ -6,7 +6,7 @@ follows from the rest of the pool (model.md section 6), and the save interval fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -18,10 +18,13 @@ from pipeline.config import INTERVAL_RULES, Policy, Scenario
 from pipeline.replay import engine, interval, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Times
+from pipeline.replay.fixed import Fixed
 from pipeline.replay.ledger import Ledger, Span
-from pipeline.replay.packing import Capability, Packer, capabilities
+from pipeline.replay.packed import Packed
+from pipeline.replay.packing import Capability, Packer, Packing, capabilities
 from pipeline.schema import BUCKETS
 
+PACKINGS: dict[str, Callable[[Packer, int], Packing]] = {"packed": Packed, "fixed": Fixed}
 DENSE_SPLITS = 16
 MOST_SPARE_FRAC = Fraction(2, 5)
 
@@ -74,7 +77,8 @@ class Study:
         overhead = units.exact(policy.reshard_overhead_frac)
         packer = self._packer(policy.response, self.batch_of(policy), dp, overhead, policy.reduced_tp)
         capability = self._capability(policy.response, policy.reduced_tp)
-        ledger = engine.replay(history, self.shape, capability, packer, times, policy.reexpand, spans=spans)
+        packing = PACKINGS[policy.packing](packer, history.domains)
+        ledger = engine.replay(history, capability, packing, times, policy.reexpand, spans=spans)
         return ledger, times
 
     def row(

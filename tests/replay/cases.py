@@ -20,6 +20,7 @@ from pipeline.replay.contract import Shape
 from pipeline.replay.engine import RUNNING, SAVING, History, Instant, Times
 from pipeline.replay.ledger import Ledger, Span
 from pipeline.replay.packing import Packer, capabilities
+from pipeline.replay.study import PACKINGS
 from tests import reference_simulator as reference
 
 CURVE = tuple(
@@ -121,6 +122,7 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
         response=response,
         batch=batch,
         reduced_tp=choose.one((degrees, degrees, degrees, degrees[:1], degrees[1:], ())),
+        packing=choose.one(("packed", "packed", "fixed")),
         reexpand=choose.one((*REEXPANDS, "immediate")),
         reshard_overhead_frac=Fraction(choose.one(("0.01", "0.5", "0"))),
         detect_s=choose.one((1, 3, 0)),
@@ -260,7 +262,8 @@ def run_engine(case: Case, failures: History | None = None, scale: int = 1) -> t
     spans: list[Span] = []
     capability = capabilities(shape, policy.reduced_tp if module.USES_REDUCED else ())
     failures = plain_history(case) if failures is None else failures
-    return engine.replay(failures, shape, capability, packer, times, policy.reexpand, spans=spans), spans
+    packing = PACKINGS[policy.packing](packer, case.cluster.domains)
+    return engine.replay(failures, capability, packing, times, policy.reexpand, spans=spans), spans
 
 
 def wanted(case: Case) -> Wanted:

@@ -17,6 +17,7 @@ class Mutation(NamedTuple):
 
 
 ENGINE, PACKING = "pipeline/replay/engine.py", "pipeline/replay/packing.py"
+PACKED, FIXED = "pipeline/replay/packed.py", "pipeline/replay/fixed.py"
 CONTRACT, LEDGER = "pipeline/replay/contract.py", "pipeline/replay/ledger.py"
 SQL = "queries/2_timelines"
 
@@ -73,15 +74,20 @@ MUTATIONS = {
         ),
     ),
     "ties in packing go to the highest domain": Mutation(
-        ENGINE,
+        PACKED,
         (
-            ("offer = (-can.reduced, domain, can.full)", "offer = (-can.reduced, -domain, can.full)"),
-            ("self.reduced[place][1]: -self", "-self.reduced[place][1]: -self"),
+            ("return -can.reduced, domain, can.full", "return -can.reduced, -domain, can.full"),
+            ("reduced[domain] = -minus", "reduced[-domain] = -minus"),
         ),
     ),
     "reduced groups are idle spares too": Mutation(
         ENGINE,
-        (("max(0, self.full_groups - self", "max(0, self.full_groups + len(self.offers) - self"),),
+        (
+            (
+                "max(0, self.full_groups - self",
+                "max(0, self.full_groups + len(getattr(self.packing, 'offers', ())) - self",
+            ),
+        ),
     ),
     "the change to a better configuration does not wait for a save": Mutation(
         ENGINE,
@@ -107,6 +113,14 @@ MUTATIONS = {
     "stretch uses replicas beyond DP": Mutation(
         PACKING,
         (("for part in self._first(parts) if", "for part in parts if"),),
+    ),
+    "spare domains stand in for the best of the wounded": Mutation(
+        FIXED,
+        (("in zip(worst_first, spares", "in zip(worst_first[::-1], spares"),),
+    ),
+    "a reduced group takes a position of its own slot only when it is the first": Mutation(
+        FIXED,
+        (("if place == full and reduced else None", "if place == full == 0 and reduced else None"),),
     ),
     "stretch adds no fill time": Mutation(
         PACKING,

@@ -12,6 +12,7 @@ from pipeline.replay import engine, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Instant, Times
 from pipeline.replay.ledger import Ledger, LedgerError
+from pipeline.replay.packed import Packed
 from pipeline.replay.packing import Packer, capabilities
 from pipeline.units import S_PER_D, US_PER_D, US_PER_S
 from tests.reference_simulator import Cluster, Job, Outage, Policy, Power
@@ -276,7 +277,9 @@ def test_a_million_gpus_over_a_year_are_exact() -> None:
             instants.setdefault(end, Instant(end)).up.append((domain, mask))
     history = History(domains, year, {}, [instants[tick] for tick in sorted(instants)])
     times = Times(120 * US_PER_S, 600 * US_PER_S, 0, 1800 * US_PER_S + 1, 10 * US_PER_S)
-    ledger = engine.replay(history, shape, capabilities(shape, (63,)), packer, times, "next_interruption")
+    ledger = engine.replay(
+        history, capabilities(shape, (63,)), Packed(packer, domains), times, "next_interruption"
+    )
     total = domains * size * year
     assert total == (1 << 20) * 365 * S_PER_D * US_PER_S > 1 << 64
     assert sum(ledger.buckets.values()) - 2 * ledger.buckets["gain"] == total

@@ -13,6 +13,7 @@ import pytest
 from pipeline.replay import engine, interval, responses
 from pipeline.replay.contract import Offer, Replica, Shape
 from pipeline.replay.engine import History, Instant, Times
+from pipeline.replay.packed import Packed
 from pipeline.replay.packing import Packer, capabilities
 from pipeline.units import S_PER_D, US_PER_H, US_PER_S
 from tests import reference_simulator as reference
@@ -48,7 +49,9 @@ def replayed(m: float, dt: float, c: float, u: float, seed: int, faults: int) ->
     detect = round(u * unit / 3)
     spent = Times(detect, round(u * unit) - detect, 0, round(dt * unit), round(c * unit))
     history = History(1, window, {}, instants)
-    return float(engine.replay(history, job, capabilities(job, ()), packer, spent, "immediate").goodput_frac)
+    return float(
+        engine.replay(history, capabilities(job, ()), Packed(packer, 1), spent, "immediate").goodput_frac
+    )
 
 
 # Two-sided at 99.9 % over the four settings together: each at 0.025 %, t with 23 degrees of freedom. A right
@@ -185,6 +188,14 @@ def test_full_groups_beside_take_their_share_of_the_rack() -> None:
     assert tight.boost_limit(Offer(7, 1)) == Fraction(8, 7)
 
 
+def with_dirty(packer: Packer, domains: int, dirty: int) -> Packed:
+    """Return a pool in which so many domains have one failed GPU."""
+    packing, can = Packed(packer, domains), capabilities(packer.shape, ())
+    for domain in range(dirty):
+        packing.change(domain, can[0], can[1])
+    return packing
+
+
 def test_packed_dp_drop_at_the_papers_failed_share() -> None:
     """0.4 % of 32,768 GPUs failed, NVL32, 8 domains a replica: packed dp-drop loses 12.5 %."""
     random = np.random.Generator(np.random.PCG64(1))
@@ -192,7 +203,7 @@ def test_packed_dp_drop_at_the_papers_failed_share() -> None:
     packer = Packer(shape(), responses.load("dp-drop"), "elastic", 128, Fraction(0))
     for _ in range(200):
         hit = random.choice(domains * TP, 131, replace=False) // TP
-        losses.append(1 - float(packer.setting(domains - len(set(hit.tolist())), ()).x))
+        losses.append(1 - float(with_dirty(packer, domains, len(set(hit.tolist()))).candidate().x))
     # 131 hits leave 1,024 * (1 - (1 - 1/1,024)^131) = 123 dirty domains: 15.4 of 128 replicas, rounded up.
     dirty = domains * (1 - (1 - 1 / domains) ** 131)
     assert float(np.median(losses)) == ceil(dirty / 8) / 128 == 0.125
@@ -239,7 +250,7 @@ def test_packed_closed_form_from_the_tail(domains: int, r: int, spares: int, see
             assert sum(failed_most >= k for failed_most in worst) == lost
             if k == 1:
                 lost_some += lost > 0
-                assert dropper.setting(domains - count, ()).replicas == dp - lost
+                assert with_dirty(dropper, domains, count).candidate().replicas == dp - lost
             if (domains - spares) % r == 0:
                 assert free == spares
     assert lost_some
