@@ -88,6 +88,8 @@ PLANTED = [
     ("downtime_overlap", again(12, 13)),
     ("downtime_overlap", again(13, 14, gpu_last=3)),
     ("downtime_overlap", again(6, 7, gpu_first=0, gpu_last=3)),
+    # The same GPU under two ranges, at times that do not meet.
+    ("downtime_overlap", again(15, 16, gpu_last=2)),
     ("failed_range", "update domain_timeline set failed_gpus = -1 where domain_id = 1"),
     ("failed_range", "update domain_timeline set failed_gpus = 5 where domain_id = 1"),
     ("ledger_sum", "update outcomes set stranded_gpu_h = 12.001"),
