@@ -25,12 +25,14 @@ from typing import Any
 
 from pipeline import resources, units
 from pipeline.errors import InputError, listed, nearest
-from pipeline.schema import SEVERITIES
+from pipeline.schema import COMPONENTS, SCOPES, SEVERITIES
+from pipeline.topology import files as topology_files
+from pipeline.topology.layout import REFUSE, UNEVEN, Fitted, Layout, fit
 
 BATCHES = ("elastic", "pause", "stretch")
 PACKINGS = ("packed", "fixed")
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
-PLACEMENTS = ("random", "listed")
+PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
 CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
@@ -56,6 +58,7 @@ class Trace:
 
     source: str | None = _key("log format, a name from `goodput sources`", None)
     path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
+    cluster: str | None = _key("only the events of this cluster, a name given to `goodput ingest`", None)
     tz: str | None = _key("zone of a log whose times have none, e.g. UTC or Europe/Berlin", None)
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
@@ -92,15 +95,28 @@ class Trace:
 class Cluster:
     """The machines: nodes, GPUs, scale-up domains and how nodes are laid onto them."""
 
-    nodes: int = _key("nodes of the cluster, failed or not", low=1, high=10_000_000)
+    nodes: int = _key(
+        "nodes of the cluster, failed or not; left out: those of the topology", 0, low=1, high=10_000_000
+    )
     gpus_per_node: int = _key("GPUs in a node", 8, low=1, high=1_024)
     domain_size: int = _key("GPUs in a scale-up domain", low=1, high=65_536)
     placement: str = _key("how nodes are laid onto domains", "random", words=PLACEMENTS)
     placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0)
+    topology: str | None = _key("file that says which domain each node lies in", None)
+    uneven_domains: str | None = _key(
+        "refuse or drop domains of another size in the topology; left out: refuse", None, words=UNEVEN
+    )
+    blast_radius: dict[str, int | str] = field(
+        default_factory=dict,
+        metadata={"doc": "component -> what its faults take out: gpu, node, domain or a number of GPUs"},
+    )
+    layout: Layout | None = field(default=None, metadata={"derived": True})
 
     @property
     def pool_domains(self) -> int:
-        """Whole domains that the nodes fill."""
+        """Whole domains that the nodes fill; with a topology, its domains of the right size."""
+        if self.layout is not None:
+            return self.layout.domains
         return self.nodes * self.gpus_per_node // self.domain_size
 
     @property
@@ -255,6 +271,7 @@ def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
     title = document.get("title", name)
     if not isinstance(title, str):
         raise InputError(f"{where} title", f"found {title!r}", "text")
+    tables["cluster"] = _with_topology(f"{where} [cluster]", path, tables["cluster"])
     scenario = Scenario(name=name, path=path, title=title, policies=policies, **tables)
     _check(where, scenario)
     return scenario
@@ -287,7 +304,11 @@ def _exact_keys(where: str, raw: Mapping[str, Any], valid: list[str], required: 
 def _table(where: str, place: str, kind: type, raw: Any, skip: tuple[str, ...] = ()) -> Any:
     if not isinstance(raw, dict):
         raise InputError(f"{where} [{place}]", f"found {raw!r}", "a table")
-    fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in skip}
+    fields = {
+        item.name: item
+        for item in dataclasses.fields(kind)
+        if item.name not in skip and not item.metadata.get("derived")
+    }
     hints = typing.get_type_hints(kind)
     required = tuple(
         key
@@ -323,7 +344,10 @@ def _fit(value: Any, option: Any) -> tuple[bool, Any]:
         parts = [_fit(item, kind) for item, kind in zip(value, kinds, strict=True)]
         return all(fits for fits, _ in parts), tuple(part for _, part in parts)
     if origin is dict:
-        fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+        allowed = typing.get_args(typing.get_args(option)[1]) or (str,)
+        fits = isinstance(value, dict) and all(
+            any(_fit(item, kind)[0] for kind in allowed) for item in value.values()
+        )
         return fits, value
     if option is float:
         fits = isinstance(value, int | float) and not isinstance(value, bool)
@@ -385,6 +409,7 @@ def _check(where: str, scenario: Scenario) -> None:
 # Keys of [trace] that belong to some kinds of trace only.
 _ONLY_WITH = {
     "path": ("source", "bootstrap"),
+    "cluster": ("source", "bootstrap"),
     "tz": ("source", "bootstrap"),
     "window": ("source", "bootstrap"),
     "window_d": ("source", "bootstrap"),
@@ -455,6 +480,59 @@ def instant(where: str, text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
+def topology_of(scenario: Scenario) -> Fitted:
+    """Read a scenario's topology again; raise InputError when it has changed since the scenario was read."""
+    where, cluster = f"{scenario.path.name} [cluster] topology", scenario.cluster
+    assert cluster.topology is not None, "asked of a scenario with a topology"
+    assert cluster.layout is not None, "made when the scenario is read"
+    found = topology_files.read(scenario.path.parent / cluster.topology, where)
+    if found.sha256 != cluster.layout.sha256:
+        raise InputError(where, "changed during the run", "one topology for a run", "run again")
+    return fit(found, cluster.gpus_per_node, cluster.domain_size, cluster.uneven_domains or REFUSE, where)
+
+
+def _with_topology(place: str, path: Path, cluster: Cluster) -> Cluster:
+    """Return the cluster with the nodes and domains of its topology, if it has one."""
+    if (cluster.placement == "topology") != (cluster.topology is not None):
+        found = f"placement is {cluster.placement!r}, topology is {cluster.topology or 'missing'!r}"
+        hint = 'topology = "topology.csv" names the file' if cluster.topology is None else ""
+        raise InputError(f"{place} topology", found, 'placement = "topology" and topology, or neither', hint)
+    if cluster.topology is None:
+        if not cluster.nodes:
+            raise InputError(f"{place}: nodes", "missing", "the key 'nodes'", "or give a topology")
+        if cluster.uneven_domains is not None:
+            raise InputError(f"{place} uneven_domains", "given without a topology", "only with a topology")
+        return cluster
+    where = f"{place} topology"
+    if cluster.domain_size % cluster.gpus_per_node:
+        found = f"{cluster.domain_size} GPUs with {cluster.gpus_per_node} GPUs a node"
+        expected = "a multiple of gpus_per_node: in a topology a node lies in one domain"
+        raise InputError(f"{place} domain_size", found, expected)
+    topology = topology_files.read(path.parent / cluster.topology, where)
+    nodes = len(topology.nodes)
+    if cluster.nodes not in {0, nodes}:
+        found = f"{cluster.nodes}, but {topology.file} has {nodes} nodes"
+        hint = "leave nodes out: it is taken from the file"
+        raise InputError(f"{place} nodes", found, f"{nodes}, or no nodes", hint)
+    fitted = fit(
+        topology, cluster.gpus_per_node, cluster.domain_size, cluster.uneven_domains or REFUSE, where
+    )
+    return dataclasses.replace(cluster, nodes=nodes, layout=Layout(topology.sha256, len(fitted.kept)))
+
+
+def _check_blast_radius(place: str, cluster: Cluster) -> None:
+    for component, reach in cluster.blast_radius.items():
+        where = f"{place}.blast_radius {component!r}"
+        if component not in COMPONENTS:
+            expected = f"one of {listed(COMPONENTS)}"
+            raise InputError(where, "unknown component", expected, nearest(component, COMPONENTS))
+        fits = reach in SCOPES if isinstance(reach, str) else 1 <= reach <= cluster.domain_size
+        if not fits:
+            expected = f"one of {listed(SCOPES)}, or GPUs from 1 to domain_size ({cluster.domain_size})"
+            hint = nearest(reach, SCOPES) if isinstance(reach, str) else 'domain_size GPUs are "domain"'
+            raise InputError(where, f"found {reach!r}", expected, hint)
+
+
 def _check_cluster(where: str, scenario: Scenario) -> None:
     cluster, job = scenario.cluster, scenario.job
     size, per_node = cluster.domain_size, cluster.gpus_per_node
@@ -468,10 +546,10 @@ def _check_cluster(where: str, scenario: Scenario) -> None:
     if not cluster.placement_seeds or len(set(cluster.placement_seeds)) < len(cluster.placement_seeds):
         found = f"found {list(cluster.placement_seeds)}"
         raise InputError(f"{place} placement_seeds", found, "one or more different seeds")
-    if cluster.placement == "listed" and len(cluster.placement_seeds) > 1:
-        raise InputError(
-            f"{place} placement_seeds", "several seeds for a listed placement", "one seed: the order is given"
-        )
+    if cluster.placement != "random" and len(cluster.placement_seeds) > 1:
+        found = f"several seeds for a {cluster.placement} placement"
+        raise InputError(f"{place} placement_seeds", found, "one seed: the order is given")
+    _check_blast_radius(place, cluster)
     if job.tp > size:
         raise InputError(
             f"{where} [job] tp",
@@ -481,7 +559,7 @@ def _check_cluster(where: str, scenario: Scenario) -> None:
     if scenario.replicas_beside(0) < 1:
         need = -(-job.groups_per_replica // (size // job.tp))
         raise InputError(
-            f"{place} nodes",
+            f"{place} {'nodes' if cluster.layout is None else 'topology'}",
             f"{cluster.pool_domains} domains, {cluster.pool_gpus} GPUs: smaller than one replica",
             f"at least {need} domains of {size} GPUs for one replica (tp {job.tp}, pp {job.pp}, cp {job.cp})",
         )

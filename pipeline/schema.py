@@ -174,6 +174,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _SCENARIO,
         _SEED,
         ("node", TEXT, "server"),
+        ("domain", TEXT, "name of its domain in the topology; null without one"),
         ("domain_id", INT, "domain it lies in; null: unplaced, outside the pool"),
         ("node_gpu_first", INT, "first of the node's own GPUs that lies in the domain"),
         ("gpu_first", INT, "where that GPU stands in the domain"),

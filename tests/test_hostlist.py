@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -78,9 +77,9 @@ def test_the_limit_counts_all_entries() -> None:
 
 
 @pytest.mark.shared
-def test_public_lists_have_their_published_expansion() -> None:
+def test_public_lists_have_their_published_expansion(shared_dir: Path) -> None:
     """Lists quoted in public issues expand to the names stated there."""
-    folder = Path(os.environ["GOODPUT_SHARED"]) / "cases" / "B06-hostlist-expansion"
+    folder = shared_dir / "cases" / "B06-hostlist-expansion"
     expected = json.loads((folder / "expected.json").read_text("utf-8"))["expected"]
     lists = (folder / "hostlists.txt").read_text("utf-8").split("\n")
     lists = [line for line in lists if line]
@@ -94,7 +93,9 @@ def test_public_lists_have_their_published_expansion() -> None:
 
 _LITERAL = st.text("ab-_.1", max_size=3)
 _RANGE = st.tuples(st.integers(0, 120), st.integers(0, 4), st.integers(1, 4), st.booleans())
-_ENTRY = st.tuples(_LITERAL, st.lists(st.tuples(st.lists(_RANGE, min_size=1, max_size=3), _LITERAL), max_size=3))
+_ENTRY = st.tuples(
+    _LITERAL, st.lists(st.tuples(st.lists(_RANGE, min_size=1, max_size=3), _LITERAL), max_size=3)
+)
 
 
 def spelt(entry: tuple[str, list[tuple[list[tuple[int, int, int, bool]], str]]]) -> tuple[str, list[str]]:
@@ -115,7 +116,7 @@ def spelt(entry: tuple[str, list[tuple[list[tuple[int, int, int, bool]], str]]])
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(entries=st.lists(_ENTRY, max_size=4))
 def test_any_list_equals_its_naive_expansion(entries: list[tuple[str, list[object]]]) -> None:
-    """Whatever prefixes, groups, paddings and suffixes are joined, the names are those written out by hand."""
+    """However prefixes, groups, paddings and suffixes are joined, the names are those written out."""
     pairs = [spelt(entry) for entry in entries]
     assert expand(",".join(text for text, _ in pairs)) == [
         name for text, names in pairs if text for name in names

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pipeline.errors import CheckFailedError, InputError, NoDataError
+from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
 from pipeline.ingest import sources
 from pipeline.ingest.fetch import fetch
 from pipeline.ingest.files import Found, find, read_bytes
@@ -63,13 +63,14 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         record, ran = synth.stage(lake, scenario, log)
         return [record], ran
     name = trace.source or trace.bootstrap or ""
-    options = Options(tz=trace.tz)
-    if trace.path is None:
-        paths = _public_files(lake, name, scenario, log)
-    else:
+    options = Options(tz=trace.tz, cluster=trace.cluster or Options.cluster)
+    if trace.path is not None:
         # A glob stays a glob: the folder of the scenario goes in front of it.
-        paths = [str(scenario.path.parent / trace.path)]
-    done = ingest(lake, name, paths, options, log)
+        done = ingest(lake, name, [str(scenario.path.parent / trace.path)], options, log)
+    elif trace.cluster is None and sources.load(name).PUBLIC:
+        done = ingest(lake, name, _public_files(lake, name, log), options, log)
+    else:
+        done = _ingested_before(lake, name, scenario)
     if not sum(item.rows_accepted for item in done):
         hint = f'`goodput sql "select reason, count(*) from rejects group by 1"`; is {name!r} its format?'
         found = f"no row accepted of {sum(item.rows_read for item in done)} read"
@@ -125,6 +126,7 @@ def _ingest_found(
             "ingested_at": now().replace(tzinfo=None),
         }
         whence = {"source": source, "file": found.name}
+        cluster = {"cluster": options.cluster}
         tables = {
             "events": identified(parsed.events, options.cluster, source, found.name),
             "rejects": parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()}),
@@ -134,7 +136,7 @@ def _ingest_found(
         files = stages.write_tables(folder, {name: _stored(name, table) for name, table in tables.items()})
         day_0 = getattr(module, "DAY_0", None)
         about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage")}
-        return files, {**whence, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
+        return files, {**whence, **cluster, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
 
     return stages.run(
         lake,
@@ -200,13 +202,46 @@ def _ingested(record: Record, ran: bool) -> Ingested:
     return Ingested(facts["file"], *counts, skipped=not ran, record=record)
 
 
-def _public_files(lake: Lake, source: str, scenario: Scenario, log: Log) -> list[str]:
-    public = sources.load(source).PUBLIC
-    if not public:
-        found = f"missing, and {source!r} has no public file"
-        raise InputError(
-            f"{scenario.path.name} [trace] path", found, "the log, relative to the scenario file"
+def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingested]:
+    """Return all files of a source, and of the scenario's cluster, that are in the lake.
+
+    A file that was read again with other options counts once, as it was read last.
+    """
+    trace, place = scenario.trace, f"{scenario.path.name} [trace]"
+    if trace.tz is not None:
+        found = f"{trace.tz!r} for files that are already ingested"
+        hint = f"give it there: goodput ingest {source} FILE --tz {trace.tz}"
+        raise InputError(f"{place} tz", found, "tz with path, or no tz", hint)
+    latest: dict[tuple[str, str], Record] = {}
+    for record in sorted(lake.records().values(), key=lambda record: (record.ended_at, record.scope)):
+        is_whole = all((lake.root / output.path).is_file() for output in record.outputs.values())
+        if record.stage == STAGE and record.facts["source"] == source and is_whole:
+            sha256 = record.scope.rpartition("/")[2].partition("-")[0]
+            latest[_cluster(record), sha256] = record
+    clusters = {name for name, _ in latest}
+    if trace.cluster is None and len(clusters) > 1:
+        found = f"{source!r} has ingested files of {len(clusters)} clusters: {listed(clusters)}"
+        raise InputError(f"{place} cluster", found, "one of them", "cluster = ... names it")
+    hint = f"goodput ingest {source} FILE" + (f" --cluster {trace.cluster}" if trace.cluster else "")
+    if trace.cluster is None and not clusters:
+        found = f"missing, and {source!r} has no public file and no ingested one"
+        raise InputError(f"{place} path", found, "the log, relative to the scenario file", f"or {hint}")
+    chosen = [record for (name, _), record in latest.items() if trace.cluster in {None, name}]
+    if not chosen:
+        found = f"no ingested file of {source!r} of cluster {trace.cluster!r}; there are {listed(clusters)}"
+        raise NoDataError(
+            f"{place} cluster", found, "a cluster with ingested files", f"{hint}, or path = ..."
         )
+    return [_ingested(record, ran=False) for record in sorted(chosen, key=lambda record: record.scope)]
+
+
+def _cluster(record: Record) -> str:
+    name: str = record.facts.get("cluster", Options.cluster)
+    return name
+
+
+def _public_files(lake: Lake, source: str, log: Log) -> list[str]:
+    public = sources.load(source).PUBLIC
     paths = {name: lake.path("raw", source, name) for name in public}
     if any(not path.is_file() or sha256_of(path) != public[name].sha256 for name, path in paths.items()):
         fetch(lake, source, log=log)

@@ -1,20 +1,23 @@
 """Lay nodes onto scale-up domains.
 
-In: the nodes a log names, the cluster's size, a seed. Out: one row per node and domain
-(`placements`). The population is an input: nodes that never fail are named `unnamed-…` and take
-part. Nodes that fill no whole domain are unplaced (`domain_id` null) and stay outside the pool.
-GPUs of a domain are numbered by node name, then by GPU index (model.md section 3).
+In: the nodes a log names, the cluster's size and a seed, or its topology. Out: one row per node and domain
+(`placements`). The population is an input: nodes that never fail are named `unnamed-…` (or as the
+topology names them) and take part. Nodes that fill no whole domain, stand in a domain that was dropped, or
+are missing from the topology are unplaced (`domain_id` null) and stay outside the pool.
+GPUs of a domain are numbered by node, in the order of the topology or else by name, then by GPU index
+(model.md section 3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import polars as pl
 
 from pipeline.config import Cluster
 from pipeline.errors import InputError
+from pipeline.topology.layout import Fitted, few
 
 
 def population(named: Sequence[str], cluster: Cluster, where: str) -> list[str]:
@@ -62,8 +65,53 @@ def place(nodes: Sequence[str], cluster: Cluster, scenario: str, seed: int) -> p
         scenario=pl.lit(scenario),
         placement_seed=pl.lit(seed, dtype=pl.Int64),
         node=pl.col("node"),
+        domain=pl.lit(None, dtype=pl.String),
         domain_id=pl.when(domain < cluster.pool_domains).then(domain).cast(pl.Int64),
         node_gpu_first=(pl.col("part") * gpus).cast(pl.Int64),
         gpu_first=(pl.col("rank") * gpus).cast(pl.Int64),
         gpus=pl.lit(gpus, dtype=pl.Int64),
     )
+
+
+def lay(fitted: Fitted, others: Sequence[str], cluster: Cluster, scenario: str) -> pl.DataFrame:
+    """Return the placement that a topology states; `others` are nodes of the log that it lacks."""
+    own = cluster.gpus_per_node
+    rows: list[tuple[str, str | None, int | None, int, int]] = [
+        (row.node, name, number, rank * own, own)
+        for number, (name, members) in enumerate(fitted.kept.items())
+        for rank, row in enumerate(members)
+    ]
+    rows += [
+        (row.node, name, None, 0, own if row.gpus is None else row.gpus)
+        for name, members in fitted.dropped.items()
+        for row in members
+    ]
+    rows += [(name, None, None, 0, own) for name in others]
+    integers = dict.fromkeys(("domain_id", "gpu_first", "gpus"), pl.Int64)
+    types = {"node": pl.String, "domain": pl.String, **integers}
+    (seed,) = cluster.placement_seeds
+    return pl.DataFrame(rows, schema=types, orient="row").select(
+        scenario=pl.lit(scenario),
+        placement_seed=pl.lit(seed, dtype=pl.Int64),
+        node=pl.col("node"),
+        domain=pl.col("domain"),
+        domain_id=pl.col("domain_id"),
+        node_gpu_first=pl.lit(0, dtype=pl.Int64),
+        gpu_first=pl.col("gpu_first"),
+        gpus=pl.col("gpus"),
+    )
+
+
+def missing(named: Sequence[str], fitted: Fitted, domains: Collection[str], where: str) -> list[str]:
+    """Return the nodes of the log that the topology lacks; `domains` are the domains that the log names.
+
+    Raise InputError when the log and the topology have no name in common.
+    """
+    known = {row.node for members in fitted.domains.values() for row in members}
+    others = [name for name in named if name not in known]
+    strangers = not known.intersection(named) and not fitted.domains.keys() & set(domains)
+    if named and strangers:
+        found = f"none of the log's {len(named)} nodes ({few(named)}) is in the topology"
+        expected = f"the log's own names; the topology has {few(sorted(known))}"
+        raise InputError(where, found, expected, "name nodes alike in both (short or full host names?)")
+    return others

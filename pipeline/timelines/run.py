@@ -8,7 +8,7 @@ the stage fails and the last good tables stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -38,7 +38,8 @@ STORED = (
 HALF_REPAIR = "half_repair"
 WITHOUT = "without_"
 _WHAT_IF_COMPONENTS = 12
-_CODE = ("timelines", "lake/sql.py", "lake/checks.py", "schema.py", "units.py")
+_FIRST_NODES = 10
+_CODE = ("timelines", "topology", "hostlist.py", "lake/sql.py", "lake/checks.py", "schema.py", "units.py")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
         files = [str(lake.table(record, "events")) for record in events]
         with sql.connect() as con:
-            tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries)
+            tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries, log)
             facts["rate_per_gpu_d"] = inputs["rate_per_gpu_d"]
             return stages.write_tables(folder, tables), facts
 
@@ -106,12 +107,15 @@ def _tables(
     files: list[str],
     window: Window,
     queries: dict[str, sql.Query],
+    log: stages.Log,
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    con.execute("create temp view ingested_events as from read_parquet(" + _listing(files) + ")")
+    con.execute(f"create temp view ingested_events as from read_parquet({_listing(files)}) {_only(scenario)}")
     sql.build(con, [queries["events"]], {})
     span = _check_window(con, scenario, window)
     con.register("severity_choices", _severity_choices(scenario))
-    con.register("placements", _placements(con, scenario).to_arrow())
+    con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
+    placed, about = _placements(con, scenario, log)
+    con.register("placements", placed.to_arrow())
     parameters = {
         "scenario": scenario.name,
         "window_start": window.start.replace(tzinfo=None),
@@ -123,7 +127,7 @@ def _tables(
     }
     chain = sql.ordered(
         {name: query for name, query in queries.items() if query.folder == "2_timelines"},
-        given=("events", "severity_choices", "placements"),
+        given=("events", "severity_choices", "blast_radius", "placements"),
     )
     sql.build(con, chain, parameters)
     broken = checks.broken(con, STORED, parameters)
@@ -131,6 +135,7 @@ def _tables(
         raise CheckFailedError(scenario.path.name, "; ".join(broken), "no row that breaks a rule")
     tables = {name: _stored(con, name) for name in STORED}
     tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
+    counts = _counts(con)  # before the what-ifs, which build some tables anew
     cases = _what_if_cases(con)
     tables |= _what_ifs(con, chain, parameters, cases)
     facts = {
@@ -139,14 +144,21 @@ def _tables(
         "window_us": window.us,
         "domain_size": scenario.cluster.domain_size,
         **span,
+        **about,
         "what_ifs": [name for name, _, _ in cases],
-        **_counts(con),
+        **counts,
     }
     return tables, facts
 
 
 def _listing(files: Sequence[str]) -> str:
     return "[" + ", ".join("'" + file.replace("'", "''") + "'" for file in files) + "]"
+
+
+def _only(scenario: Scenario) -> str:
+    """Return the condition that keeps the events of the scenario's cluster, if it names one."""
+    name = None if scenario.trace.is_synthetic else scenario.trace.cluster
+    return "" if name is None else "where cluster = '" + name.replace("'", "''") + "'"
 
 
 def _stored(con: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
@@ -195,31 +207,92 @@ def _severity_choices(scenario: Scenario) -> pa.Table:
     )
 
 
-def _placements(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> Any:
+def _blast_radius(chosen: Mapping[str, int | str]) -> pa.Table:
+    """Return what faults of a component take out at least: a number of GPUs or a scope."""
+    import pyarrow as pa
+
+    gpus = [reach if isinstance(reach, int) else None for reach in chosen.values()]
+    scopes = [reach if isinstance(reach, str) else None for reach in chosen.values()]
+    return pa.table(
+        {
+            "component": pa.array(chosen, pa.string()),
+            "radius_gpus": pa.array(gpus, pa.int64()),
+            "scope": pa.array(scopes, pa.string()),
+        }
+    )
+
+
+def _placements(
+    con: duckdb.DuckDBPyConnection, scenario: Scenario, log: stages.Log
+) -> tuple[Any, dict[str, Any]]:
+    """Return how nodes lie in domains, and what is worth telling about it."""
     import polars as pl
 
     from pipeline.timelines import placement
 
     cluster, where = scenario.cluster, scenario.path.name
+    if cluster.placement == "topology":
+        return _topology_placement(con, scenario, log)
     if scenario.trace.is_synthetic:
         from pipeline.synth.contract import node_names
 
         nodes = node_names(cluster.nodes)
     else:
-        named = con.execute(
-            """select node from events where node is not null
-            group by node order by min(t_start), min(file), min("row")"""
-        ).fetchall()
-        nodes = placement.population([name for (name,) in named], cluster, where)
-    largest = _one(con, "select max(gpu) from events")[0]
-    if largest is not None and largest >= cluster.gpus_per_node:
+        nodes = placement.population(_named_nodes(con), cluster, where)
+    _check_gpus(con, scenario, ())
+    seeds = cluster.placement_seeds
+    return pl.concat([placement.place(nodes, cluster, scenario.name, seed) for seed in seeds]), {}
+
+
+def _topology_placement(
+    con: duckdb.DuckDBPyConnection, scenario: Scenario, log: stages.Log
+) -> tuple[Any, dict[str, Any]]:
+    """Return the placement that the scenario's topology states; synthetic nodes take its places in order."""
+    from pipeline.timelines import placement
+    from pipeline.topology.layout import few
+
+    fitted, others = config.topology_of(scenario), []
+    if scenario.trace.is_synthetic:
+        from pipeline.synth.contract import node_names
+
+        fitted = fitted.renamed(node_names(scenario.cluster.nodes))
+    else:
+        domains = con.execute("select distinct domain from events where domain is not null").fetchall()
+        where = f"{scenario.path.name} [cluster] topology"
+        others = placement.missing(_named_nodes(con), fitted, [name for (name,) in domains], where)
+    dropped = [row.node for rows in fitted.dropped.values() for row in rows]
+    _check_gpus(con, scenario, dropped)
+    if others:
+        log(f"unplaced: {len(others)} nodes of the log that the topology lacks ({few(others)})")
+    if dropped:
+        log(f"unplaced: {len(dropped)} nodes of domains of another size ({few(list(fitted.dropped))})")
+    facts = {
+        "dropped_domains": list(fitted.dropped),
+        "nodes_outside_topology": len(others),
+        "first_nodes_outside_topology": others[:_FIRST_NODES],
+    }
+    return placement.lay(fitted, others, scenario.cluster, scenario.name), facts
+
+
+def _named_nodes(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the nodes that the log names, in its order."""
+    found = con.execute(
+        """select node from events where node is not null
+        group by node order by min(t_start), min(file), min("row")"""
+    ).fetchall()
+    return [name for (name,) in found]
+
+
+def _check_gpus(con: duckdb.DuckDBPyConnection, scenario: Scenario, beside: Sequence[str]) -> None:
+    """Raise InputError when the log names a GPU beyond the node; nodes in `beside` may be of another kind."""
+    query = "select max(gpu) from events where node is null or not list_contains(?::varchar[], node)"
+    ((largest,),) = con.execute(query, [list(beside)]).fetchall()
+    if largest is not None and largest >= scenario.cluster.gpus_per_node:
         raise InputError(
-            f"{where} [cluster] gpus_per_node",
-            f"{cluster.gpus_per_node}, but the log names GPU {largest}",
+            f"{scenario.path.name} [cluster] gpus_per_node",
+            f"{scenario.cluster.gpus_per_node}, but the log names GPU {largest}",
             f"at least {largest + 1} (GPUs are counted from 0)",
         )
-    seeds = cluster.placement_seeds
-    return pl.concat([placement.place(nodes, cluster, scenario.name, seed) for seed in seeds])
 
 
 def _what_if_cases(con: duckdb.DuckDBPyConnection) -> list[tuple[str, float, str]]:
@@ -254,7 +327,16 @@ def _what_ifs(
 
 def _counts(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """Return what data quality reports: counts of nodes, events and outages, placed or not."""
-    keys = ("events", "event_nodes", "outages", "censored", "assumed", "unpaired_clears", "unplaced_nodes")
+    keys = (
+        "events",
+        "event_nodes",
+        "outages",
+        "censored",
+        "assumed",
+        "unpaired_clears",
+        "unplaced_nodes",
+        "unplaced_outages",
+    )
     row = _one(
         con,
         """select
@@ -265,6 +347,9 @@ def _counts(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
             (select count(*) from outages where end_origin = 'assumed'),
             (select count(*) from unpaired_clears),
             (select count(distinct node) from placements
-             where domain_id is null and placement_seed = (select min(placement_seed) from placements))""",
+             where domain_id is null and placement_seed = (select min(placement_seed) from placements)),
+            (select count(*) from outages where severity = 'down' and outage_id not in
+             (select outage_id from placed_outages
+              where placement_seed = (select min(placement_seed) from placements)))""",
     )
     return dict(zip(keys, row, strict=True))

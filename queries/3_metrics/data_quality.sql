@@ -1,10 +1,11 @@
 -- title: What became of every row of the log
 -- grain: one row per item, in reading order
--- reads: files, rejects, events, unpaired_clears, outages, scenario_window
+-- reads: files, rejects, events, unpaired_clears, outages, placements, scenario_window
 -- units: counts; of_count is the whole an item is part of
 -- source: model.md section 2, rule 1: read = accepted + rejected
 -- caveat: counts all ingested files of the sources that the scenario's outages come from (the report looks at
---   the scenario's own files only). Outages of severity info or degraded take no GPU away.
+--   the scenario's own files only). Outages of severity info or degraded take no GPU away. An unplaced outage
+--   would take GPUs, but its node is unplaced, or its domain unknown, in the placement that charts show.
 with
 
 outages as (
@@ -41,6 +42,38 @@ machines as (
     select * from scenario_window($scenario)
 ),
 
+placed as (
+    select * from placements
+    where
+        scenario = $scenario
+        and domain_id is not null
+        and placement_seed = (select first_seed from machines)
+),
+
+down_outages as (
+    select outages.node, outages.gpu, events.domain
+    from outages
+    left join events on events.event_id = outages.outage_id and events.scope = 'domain'
+    where outages.severity = 'down'
+),
+
+unplaced_outages as (
+    select *
+    from down_outages
+    where
+        not exists (
+            select 1 from placed
+            where
+                placed.node = down_outages.node
+                and (
+                    down_outages.gpu is null
+                    or down_outages.gpu between placed.node_gpu_first
+                    and placed.node_gpu_first + placed.gpus - 1
+                )
+        )
+        and not exists (select 1 from placed where placed.domain = down_outages.domain)
+),
+
 items as (
     select 1 as place, 'files' as item, '' as reason, files as count, null::bigint as of_count from totals
     union all
@@ -71,6 +104,8 @@ items as (
     select 12, 'nodes with an outage', '', count(distinct node), (select nodes from machines) from outages
     union all
     select 13, 'unplaced nodes', '', unplaced_nodes, nodes from machines
+    union all
+    select 14, 'unplaced outages', '', (select count(*) from unplaced_outages), outages from totals
 )
 
 select

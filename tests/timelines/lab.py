@@ -115,6 +115,7 @@ def build(
     placed: pl.DataFrame,
     values: dict[str, Any],
     choices: dict[str, str] | None = None,
+    radius: dict[str, int | str] | None = None,
 ) -> None:
     """Create all tables of stage 2 in the connection."""
     con.register("ingested_events", rows)
@@ -123,8 +124,7 @@ def build(
     table = {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
     con.register("severity_choices", pa.table(table))
     con.register("placements", placed.to_arrow())
-    radius = {"component": pa.string(), "scope": pa.string(), "radius_gpus": pa.int64()}
-    con.register("blast_radius", pa.schema(list(radius.items())).empty_table())
+    con.register("blast_radius", run._blast_radius(radius or {}))
     sql.build(con, chain(), values)
 
 

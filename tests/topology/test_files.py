@@ -36,7 +36,8 @@ WRONG = [
     ("t.csv", "node,domain\na,r\n\n ,r\n", ["t.csv line 4: node is empty", "to do: fill it in"]),
     ("t.csv", "node,domain\na,\n", ["t.csv line 2: domain is empty"]),
     ("t.csv", 'node,domain\n"a,r\n', ["t.csv line 2: not CSV"]),
-    ("t.csv", "node,domain\na,r\nb,r\na,s\n", ["t.csv line 4: node 'a' again, in 's'", "first in 'r' (line 2)"]),
+    ("t.csv", "node,domain\na,r\nb,r\na,s\n",
+     ["t.csv line 4: node 'a' again, in 's'", "first in 'r' (line 2)"]),
     ("t.csv", "node,domain\na,r\na,r\n", ["t.csv line 3: node 'a' again", "each node once"]),
     ("t.csv", "node,domain,gpus\na,r,8x\n", ["t.csv line 2 gpus: found '8x'", "a whole number"]),
     ("t.conf", "", ["t.conf: no node"]),
@@ -44,18 +45,23 @@ WRONG = [
     ("t.conf", 'BlockName=b1 Nodes=""\n', ["t.conf line 1: block 'b1' has no nodes"]),
     ("t.conf", "\nNodes=a\n", ["t.conf line 2: Nodes without BlockName"]),
     ("t.conf", "BlockName=b1 Nodes=a\nBlockName=b1 Nodes=b\n", ["line 2: block 'b1' again; first at line 1"]),
-    ("t.conf", "BlockName=b1 Nodes=a\nBlockName=b2 Nodes=b,a\n", ["line 2: node 'a' again, in 'b2'; first in 'b1'"]),
+    ("t.conf", "BlockName=b1 Nodes=a\nBlockName=b2 Nodes=b,a\n",
+     ["line 2: node 'a' again, in 'b2'; first in 'b1'"]),
     ("t.conf", "BlockName=b1 Nodes=n[1-\n", ["line 1, nodes of 'b1': '[' without ']'", "to do: `scontrol"]),
     ("t.conf", "BlockName=b1 Nodes=n[1-99999999]\n", ["line 1, nodes of 'b1': more than 1,000,000 hosts"]),
-    ("t.conf", "BlockName=b1 Nodes=n[1-600000]\nBlockName=b2 Nodes=m[1-600000]\n", ["line 2, nodes of 'b2': more"]),
-    ("t.conf", "BlockName=b1 Node=a\n", ["line 1: unknown key 'node'", "BlockName, BlockSizes", "did you mean 'Nodes'"]),
+    ("t.conf", "BlockName=b1 Nodes=n[1-600000]\nBlockName=b2 Nodes=m[1-600000]\n",
+     ["line 2, nodes of 'b2': more"]),
+    ("t.conf", "BlockName=b1 Node=a\n",
+     ["line 1: unknown key 'node'", "BlockName, BlockSizes", "did you mean 'Nodes'"]),
     ("t.conf", "BlockName=b1 Nodes=a Nodes=b\n", ["line 1: Nodes twice"]),
-    ("t.conf", "BlockName=b1 Nodes=a, b\n", ["line 1: 'b' is not Key=Value", "BlockName=b1 Nodes=node[01-18]"]),
+    ("t.conf", "BlockName=b1 Nodes=a, b\n",
+     ["line 1: 'b' is not Key=Value", "BlockName=b1 Nodes=node[01-18]"]),
     ("t.conf", "BlockSizes=18,x\n", ["line 1: block sizes '18,x'", "18,36"]),
     ("t.conf", "SwitchName=s1 Nodes=a\n", [f"t.conf line 1: {TREE}", "blocks (topology/block)", "to do: "]),
     ("t.conf", "TopologyPlugin=topology/tree\n", [f"line 1: {TREE}"]),
-    ("t.conf", "TopologyPlugin=topology/3d_torus\n", ["line 1: TopologyPlugin=topology/3d_torus", "topology/block"]),
-    ("t.yaml", "", ["t.yaml: found ''", "a list of topologies"]),
+    ("t.conf", "TopologyPlugin=topology/3d_torus\n",
+     ["line 1: TopologyPlugin=topology/3d_torus", "topology/block"]),
+    ("t.yaml", "", ["t.yaml: nothing", "a list of topologies"]),
     ("t.yaml", "block: 3\n", ["t.yaml: found {'block': '3'}", "a list of topologies"]),
     ("t.yaml", "- a: [\n", ["t.yaml line 2: not YAML"]),
     ("t.yaml", "- \x01\n", ["t.yaml: not YAML"]),
@@ -68,8 +74,10 @@ WRONG = [
     ("t.yaml", BLOCK + "      - nodes: a\n", ["t.yaml block 1: found {'nodes': 'a'}", "block: b1 and nodes"]),
     ("t.yaml", BLOCK + "      - {block: b, nodes: [a]}\n", ["t.yaml block 1: found"]),
     ("t.yaml", BLOCK + "      - block: b\n", ["t.yaml block 1: block 'b' has no nodes"]),
-    ("t.yaml", BLOCK + "      - {block: b, nodes: 'a[1'}\n", ["t.yaml block 1, nodes of 'b': '[' without ']'"]),
-    ("t.yaml", "- block: {block_sizes: 18, blocks: []}\n", ["t.yaml block_sizes: found '18'", "a list of sizes"]),
+    ("t.yaml", BLOCK + "      - {block: b, nodes: 'a[1'}\n",
+     ["t.yaml block 1, nodes of 'b': '[' without ']'"]),
+    ("t.yaml", "- block: {block_sizes: 18, blocks: []}\n",
+     ["t.yaml block_sizes: found '18'", "a list of sizes"]),
     ("t.yaml", "- block: {block_sizes: [x], blocks: []}\n", ["t.yaml block_sizes: block sizes 'x'"]),
     ("t.txt", "a", ["'t.txt' is no known format", ".csv or .parquet", "to do: rename it"]),
     ("t.parquet", "PAR1", ["t.parquet: not Parquet"]),
@@ -96,10 +104,12 @@ def test_the_samples_say_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("domain", ["text", "number"])
 def test_parquet_says_the_same_as_csv(tmp_path: Path, domain: str) -> None:
-    """Parquet has the CSV's columns; names may be numbers there, and a null number of GPUs is the usual one."""
+    """Parquet has the CSV's columns; domains may be numbers there, and a null in gpus is gpus_per_node."""
     names = ["7", "7", "3"]
     labels = names if domain == "text" else [int(name) for name in names]
-    frame = pl.DataFrame({"domain": labels, "node": ["b", "a", "c"], "gpus": [None, 4, None], "pod": [1, 2, 3]})
+    frame = pl.DataFrame(
+        {"domain": labels, "node": ["b", "a", "c"], "gpus": [None, 4, None], "pod": [1, 2, 3]}
+    )
     frame.write_parquet(tmp_path / "t.parquet")
     topology = files.read(tmp_path / "t.parquet", "")
     csv = read(tmp_path, "t.csv", "node,domain,gpus\nb,7,\na,7,4\nc,3,\n")
@@ -109,7 +119,9 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path, domain: str) -> None:
     assert files.read(tmp_path / "t.bin", "").sha256 == csv.sha256
 
 
-@pytest.mark.parametrize(("name", "text", "said"), WRONG, ids=[f"{i}-{row[0]}" for i, row in enumerate(WRONG)])
+@pytest.mark.parametrize(
+    ("name", "text", "said"), WRONG, ids=[f"{i}-{row[0]}" for i, row in enumerate(WRONG)]
+)
 def test_a_wrong_file_is_told(tmp_path: Path, name: str, text: str, said: list[str]) -> None:
     """The message names the file and the place, what was found, what may stand there, and no folder."""
     with pytest.raises(InputError) as caught:
@@ -131,7 +143,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_slurm_writes_keys_in_any_case_with_comments_and_joined_lines(tmp_path: Path) -> None:
-    """Comments end a line and may stand anywhere, a backslash joins lines, quotes hold spaces, case is free."""
+    """Comments end a line, a backslash joins lines, quotes hold spaces, and the case of keys is free."""
     text = """# a comment \\
 TopologyPlugin = topology/block
 BLOCKNAME = b1 NODES = node[1-2] # nodes=x
@@ -146,10 +158,12 @@ BlockName=b3 Nodes=d"""
 
 
 def test_blocks_may_be_larger_than_slurm_plans_with_and_interleave(tmp_path: Path) -> None:
-    """The block is the domain: BlockSizes 30 of 32 leaves two spares in it; members need not be neighbours."""
+    """The block is the domain: BlockSizes 30 of 32 leaves two spares; members need not be neighbours."""
     topology = read(tmp_path, "t.conf", "BlockName=block1 Nodes=node[1-32]\nBlockSizes=30,120\n")
     assert len(topology.nodes) == 32
-    topology = read(tmp_path, "t.conf", "BlockName=b1 Nodes=n[1,3,5]\nBlockName=b2 Nodes=n[2,4,6]\nBlockSizes=3\n")
+    topology = read(
+        tmp_path, "t.conf", "BlockName=b1 Nodes=n[1,3,5]\nBlockName=b2 Nodes=n[2,4,6]\nBlockSizes=3\n"
+    )
     assert plain(topology) == {"b1": ["n1", "n3", "n5"], "b2": ["n2", "n4", "n6"]}
 
 
@@ -186,8 +200,12 @@ def test_any_clusters_round_trip_is_the_same_in_every_format(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A cluster written as CSV, topology.conf, topology.yaml and Parquet reads back as it was."""
-    names = data.draw(st.lists(st.text("abn01-_.", min_size=1, max_size=5), min_size=1, max_size=9, unique=True))
-    labels = data.draw(st.lists(st.sampled_from(["r1", "r2", "01", "no"]), min_size=len(names), max_size=len(names)))
+    names = data.draw(
+        st.lists(st.text("abn01-_.", min_size=1, max_size=5), min_size=1, max_size=9, unique=True)
+    )
+    labels = data.draw(
+        st.lists(st.sampled_from(["r1", "r2", "01", "no"]), min_size=len(names), max_size=len(names))
+    )
     domains: dict[str, list[str]] = {}
     for name, label in zip(names, labels, strict=True):
         domains.setdefault(label, []).append(name)
@@ -197,7 +215,7 @@ def test_any_clusters_round_trip_is_the_same_in_every_format(
     joined = {label: ",".join(nodes) for label, nodes in domains.items()}
     found = [
         read(folder, "t.csv", "node,domain\n" + "".join(f"{node},{label}\n" for node, label in pairs)),
-        read(folder, "t.conf", "".join(f"BlockName={label} Nodes={nodes}\n" for label, nodes in joined.items())),
+        read(folder, "t.conf", "".join(f"BlockName={key} Nodes={nodes}\n" for key, nodes in joined.items())),
         read(folder, "t.yaml", BLOCK + "".join(
             f"      - block: {label}\n        nodes: '{nodes}'\n" for label, nodes in joined.items()
         )),
