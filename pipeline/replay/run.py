@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 STAGE = "replay"
-_CODE = ("replay", "config.py", "schema.py", "units.py")
+_CODE = ("replay", "config", "schema.py", "units.py")
 _READS = ("gpu_downtime", "onsets", "what_if_gpu_downtime", "what_if_onsets")
 
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]

@@ -107,7 +107,7 @@ def test_table_says_what_it_leaves_out() -> None:
     ],
 )
 def test_table_gives_a_column_the_decimals_it_needs(values: list[float | None], expected: list[str]) -> None:
-    """At most about six digits, alike in one column, as many as needed; whole numbers without decimals; tiny ones never as zero."""
+    """Six digits at most, alike in one column, as many as needed; whole numbers without; tiny never zero."""
     lines = shown(pa.table({"a": pa.array(values, pa.float64())})).split("\n")[2:-2]
     assert [line.strip() for line in lines] == expected
 

@@ -1,0 +1,205 @@
+"""The tables of a scenario as frozen dataclasses: every key with its meaning, unit and range.
+
+A key's metadata serves the reader's messages and the report's list of assumptions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.topology.layout import UNEVEN, Layout
+
+BATCHES = ("elastic", "pause", "stretch")
+PACKINGS = ("packed", "fixed")
+REEXPANDS = ("next_interruption", "immediate", "checkpoint")
+PLACEMENTS = ("random", "listed", "topology")
+STARTS = ("clean", "steady")
+CORRELATIONS = ("preset", "none")
+INTERVAL_RULES = ("young", "daly")
+
+
+def _key(
+    doc: str,
+    default: Any = dataclasses.MISSING,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    words: tuple[str, ...] | None = None,
+) -> Any:
+    """Declare a key: its meaning and unit, default and allowed range or words."""
+    metadata = {"doc": doc, "low": low, "high": high, "above": above, "words": words}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Where failures come from: a log (`source`), rates (`preset`) or a log, resampled (`bootstrap`)."""
+
+    source: str | None = _key("log format, a name from `goodput sources`", None)
+    path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
+    cluster: str | None = _key("only the events of this cluster, a name given to `goodput ingest`", None)
+    tz: str | None = _key("zone of a log whose times have none, e.g. UTC or Europe/Berlin", None)
+    window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
+    window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
+    preset: str | None = _key("synthetic failures, a name from `goodput presets`", None)
+    bootstrap: str | None = _key("a log that is resampled to any size, a name from `goodput sources`", None)
+    observed_nodes: int | None = _key(
+        "all nodes that a resampled log was taken from, failed or not", None, low=1, high=10_000_000
+    )
+    block_d: float | None = _key("length of resampled blocks, days; left out: 30", None, low=1, high=36_525)
+    weibull_shape: float | None = _key(
+        "shape of the gaps between a preset's failures; 1: exponential; left out: the preset's own",
+        None,
+        low=0.2,
+        high=10,
+    )
+    correlation: str | None = _key(
+        "none: without the preset's bursts and lemon nodes", None, words=CORRELATIONS
+    )
+    days: float | None = _key("length of a synthetic trace, days", None, above=0, high=36_525)
+    seed: int = _key("seed of a synthetic trace", 1, low=0)
+    start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
+    severity: dict[str, str] = field(
+        default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
+    )
+    exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether failures are drawn, with made-up node names and `days` from a made-up day 0."""
+        return self.source is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The machines: nodes, GPUs, scale-up domains and how nodes are laid onto them."""
+
+    nodes: int = _key(
+        "nodes of the cluster, failed or not; left out: those of the topology", 0, low=1, high=10_000_000
+    )
+    gpus_per_node: int = _key("GPUs in a node", 8, low=1, high=1_024)
+    domain_size: int = _key("GPUs in a scale-up domain", low=1, high=65_536)
+    placement: str = _key("how nodes are laid onto domains", "random", words=PLACEMENTS)
+    placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0)
+    topology: str | None = _key("file that says which domain each node lies in", None)
+    uneven_domains: str | None = _key(
+        "refuse or drop domains of another size in the topology; left out: refuse", None, words=UNEVEN
+    )
+    blast_radius: dict[str, int | str] = field(
+        default_factory=dict,
+        metadata={"doc": "component -> what its faults take out: gpu, node, domain or a number of GPUs"},
+    )
+    layout: Layout | None = field(default=None, metadata={"derived": True})
+
+    @property
+    def pool_domains(self) -> int:
+        """Whole domains that the nodes fill; with a topology, its domains of the right size."""
+        if self.layout is not None:
+            return self.layout.domains
+        return self.nodes * self.gpus_per_node // self.domain_size
+
+    @property
+    def pool_gpus(self) -> int:
+        """GPUs in whole domains."""
+        return self.pool_domains * self.domain_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The training job's shape."""
+
+    tp: int = _key("tensor-parallel degree", low=1)
+    pp: int = _key("pipeline-parallel degree", 1, low=1)
+    cp: int = _key("context-parallel degree", 1, low=1)
+    dp: int | None = _key("replicas; left out: as many as fit beside the spares", None, low=1)
+    samples_per_replica: int = _key("samples a replica does per iteration", 8, low=1)
+    virtual_stages: int = _key("virtual pipeline stages", 1, low=1)
+
+    @property
+    def groups_per_replica(self) -> int:
+        """TP groups in a replica."""
+        return self.pp * self.cp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What a stop and a save cost, in seconds."""
+
+    detect_s: float = _key("from the fault until it is noticed", 120, low=0)
+    restart_s: float = _key("re-init, load and re-shard", 600, low=0)
+    reconfigure_s: float = _key("a planned change of configuration", 300, low=0)
+    checkpoint_interval_s: float | str = _key(
+        "running time between saves, or young / daly", "young", above=0, words=INTERVAL_RULES
+    )
+    checkpoint_save_s: float = _key("the blocking part of a save", 10, low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """Power of a GPU and of its rack; the shipped fractions are assumptions."""
+
+    tdp_w: float = _key("thermal design power of a GPU, watts", 1_000, above=0)
+    boost_cap: float = _key("highest power of a boosted GPU, TDP", 1.3, low=1, high=3)
+    rack_headroom_frac: float = _key("rack power beyond all GPUs at TDP", 0.1, low=0, high=2)
+    curve: tuple[tuple[float, float], ...] = _key(
+        "points (power in TDP, speed), first (1, 1)", ((1.0, 1.0), (1.1, 1.069), (1.2, 1.122), (1.3, 1.17))
+    )
+    draw_frac: float = _key("power of a GPU at work, TDP", 0.8, low=0, high=1)
+    idle_frac: float = _key("power of a healthy GPU without work, TDP", 0.2, low=0, high=1)
+    overhead_w: float = _key("power beside the GPUs, watts per GPU of the pool", 300, low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """One way to live with failures; its `costs` start from the scenario's."""
+
+    name: str = _key("name in tables and charts")
+    response: str = _key("what a replica with failures does, a name from `goodput policies`")
+    batch: str | None = _key("batch rule; left out: the response's own default", None, words=BATCHES)
+    packing: str = _key("how groups are cut into replicas", "packed", words=PACKINGS)
+    spare_domains: int = _key("domains held back", 0, low=0)
+    reexpand: str = _key("when repaired capacity is taken up", "next_interruption", words=REEXPANDS)
+    reduced_tp: tuple[int, ...] = _key("allowed reduced TP degrees", (), low=1)
+    reshard_overhead_frac: float = _key("longer iteration while a reduced replica runs", 0.01, low=0, high=1)
+    costs: Costs = field(default_factory=Costs, metadata={"doc": "overrides of [costs]"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One question: a trace, a cluster, a job and the policies to compare."""
+
+    name: str
+    path: Path
+    title: str
+    trace: Trace
+    cluster: Cluster
+    job: Job
+    costs: Costs
+    power: Power
+    policies: tuple[Policy, ...]
+
+    def fingerprint(self, *parts: str) -> str:
+        """Return a hash of the named parts (all of them when none is named)."""
+        chosen = parts or ("title", "trace", "cluster", "job", "costs", "power", "policies")
+        values = {part: _plain(getattr(self, part)) for part in chosen}
+        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
+
+    def replicas_beside(self, spare_domains: int) -> int:
+        """Return the replicas that fit in the pool less `spare_domains` domains."""
+        groups = self.cluster.domain_size // self.job.tp
+        domains = max(0, self.cluster.pool_domains - spare_domains)
+        return domains * groups // self.job.groups_per_replica
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

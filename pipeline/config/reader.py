@@ -1,0 +1,197 @@
+"""TOML -> dataclasses: exactly the known keys, each of its type and within its range.
+
+Which keys fit together is the business of rules.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pipeline import resources
+from pipeline.config import rules
+from pipeline.config.model import Cluster, Costs, Job, Policy, Power, Scenario, Trace
+from pipeline.errors import InputError, listed, nearest
+
+
+def available() -> dict[str, Path]:
+    """Return the shipped scenarios by name."""
+    return {path.stem: path for path in sorted(resources.folder("scenarios").glob("*.toml"))}
+
+
+def find(name_or_path: str) -> Path:
+    """Return the file of a scenario given by name, or by the path of a TOML file."""
+    if name_or_path.endswith(".toml"):
+        path = Path(name_or_path)
+        if path.is_file():
+            return path.resolve()
+        raise InputError(name_or_path, "no such scenario file", "the path of a TOML file")
+    shipped = available()
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    hint = nearest(name_or_path, shipped) or "`goodput scenarios` lists them"
+    raise InputError(
+        f"scenario {name_or_path!r}", "unknown", f"one of {listed(shipped)}, or a .toml file", hint
+    )
+
+
+def load(name_or_path: str) -> Scenario:
+    """Read and check a scenario; raise InputError with the key, the value and what is allowed."""
+    path = find(name_or_path)
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(path.name, f"not valid TOML ({error})", "a scenario in TOML") from error
+    return parse(document, name=path.stem, path=path)
+
+
+_TABLES: dict[str, type] = {"trace": Trace, "cluster": Cluster, "job": Job, "costs": Costs, "power": Power}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
+    """Turn a parsed TOML document into a checked scenario."""
+    where = path.name
+    if not _NAME.fullmatch(name):
+        raise InputError(where, f"the file's name {name!r} cannot name a scenario", "letters, digits, - _ .")
+    _exact_keys(
+        where, document, ["title", *_TABLES, "policy"], required=("trace", "cluster", "job", "policy")
+    )
+    tables = {key: _table(where, key, kind, document.get(key, {})) for key, kind in _TABLES.items()}
+    raw = document["policy"]
+    if not isinstance(raw, list) or not raw:
+        raise InputError(f"{where} [[policy]]", "no policy", "at least one [[policy]] table")
+    policies = tuple(_policy(where, index, item, tables["costs"]) for index, item in enumerate(raw, 1))
+    title = document.get("title", name)
+    if not isinstance(title, str):
+        raise InputError(f"{where} title", f"found {title!r}", "text")
+    tables["cluster"] = rules.with_topology(f"{where} [cluster]", path, tables["cluster"])
+    scenario = Scenario(name=name, path=path, title=title, policies=policies, **tables)
+    rules.check(where, scenario)
+    return scenario
+
+
+def _policy(where: str, index: int, raw: Any, costs: Costs) -> Policy:
+    place = f"policy {index}"
+    if not isinstance(raw, dict):
+        raise InputError(f"{where} [[policy]]", f"found {raw!r}", "a table")
+    raw = dict(raw)
+    own = raw.pop("costs", {})
+    if not isinstance(own, dict):
+        raise InputError(f"{where} [policy.costs]", f"found {own!r}", "a table")
+    changed = _table(where, f"{place}.costs", Costs, own)
+    merged = dataclasses.replace(costs, **{key: getattr(changed, key) for key in own})
+    policy: Policy = _table(where, place, Policy, raw, skip=("costs",))
+    return dataclasses.replace(policy, costs=merged)
+
+
+def _exact_keys(where: str, raw: Mapping[str, Any], valid: list[str], required: tuple[str, ...]) -> None:
+    for key in raw:
+        if key not in valid:
+            hint = nearest(key, valid)
+            raise InputError(f"{where}: {key}", "unknown key", f"one of {listed(valid)}", hint)
+    for key in required:
+        if key not in raw:
+            raise InputError(f"{where}: {key}", "missing", f"the key {key!r}")
+
+
+def _table(where: str, place: str, kind: type, raw: Any, skip: tuple[str, ...] = ()) -> Any:
+    if not isinstance(raw, dict):
+        raise InputError(f"{where} [{place}]", f"found {raw!r}", "a table")
+    fields = {
+        item.name: item
+        for item in dataclasses.fields(kind)
+        if item.name not in skip and not item.metadata.get("derived")
+    }
+    hints = typing.get_type_hints(kind)
+    required = tuple(
+        key
+        for key, item in fields.items()
+        if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+    )
+    _exact_keys(f"{where} [{place}]", raw, list(fields), required)
+    values = {
+        key: _value(f"{where} [{place}] {key}", raw[key], hints[key], fields[key].metadata) for key in raw
+    }
+    return kind(**values)
+
+
+def _value(where: str, value: Any, hint: Any, rule: Mapping[str, Any]) -> Any:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    options = tuple(option for option in options if option is not type(None))
+    for option in options:
+        fits, converted = _fit(value, option)
+        if fits:
+            _in_range(where, converted, rule)
+            return converted
+    raise InputError(where, f"found {value!r}", _type_words(options, rule))
+
+
+def _fit(value: Any, option: Any) -> tuple[bool, Any]:
+    origin = typing.get_origin(option)
+    if origin is tuple:
+        inner = typing.get_args(option)
+        many = len(inner) == 2 and inner[1] is Ellipsis
+        if not isinstance(value, list | tuple) or (not many and len(value) != len(inner)):
+            return False, None
+        kinds = [inner[0]] * len(value) if many else list(inner)
+        parts = [_fit(item, kind) for item, kind in zip(value, kinds, strict=True)]
+        return all(fits for fits, _ in parts), tuple(part for _, part in parts)
+    if origin is dict:
+        allowed = typing.get_args(typing.get_args(option)[1]) or (str,)
+        fits = isinstance(value, dict) and all(
+            any(_fit(item, kind)[0] for kind in allowed) for item in value.values()
+        )
+        return fits, value
+    if option is float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return fits, value if fits else None
+    if option is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    if option is str and isinstance(value, datetime):
+        return True, value.isoformat()
+    return isinstance(value, option), value
+
+
+def _in_range(where: str, value: Any, rule: Mapping[str, Any]) -> None:
+    words = rule.get("words")
+    if isinstance(value, str) and words and value not in words:
+        raise InputError(where, f"found {value!r}", f"one of {listed(words)}", nearest(value, words))
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        low, high, above = rule.get("low"), rule.get("high"), rule.get("above")
+        out = (
+            not math.isfinite(number)
+            or (low is not None and number < low)
+            or (high is not None and number > high)
+            or (above is not None and number <= above)
+        )
+        if out:
+            raise InputError(where, f"found {number!r}", _range_words(rule))
+
+
+def _range_words(rule: Mapping[str, Any]) -> str:
+    parts = []
+    if rule.get("low") is not None:
+        parts.append(f"at least {rule['low']}")
+    if rule.get("above") is not None:
+        parts.append(f"more than {rule['above']}")
+    if rule.get("high") is not None:
+        parts.append(f"at most {rule['high']}")
+    return "a number, " + " and ".join(parts) if parts else "a finite number"
+
+
+def _type_words(options: tuple[Any, ...], rule: Mapping[str, Any]) -> str:
+    names = {str: "text", int: "a whole number", float: "a number"}
+    words = [names.get(option, f"a list like {option}".replace("typing.", "")) for option in options]
+    text = " or ".join(words)
+    return f"{text} ({rule['doc']})" if rule.get("doc") else text
