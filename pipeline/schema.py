@@ -226,7 +226,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 TABLES["splits"] = TABLES["outcomes"]
 TABLES["what_ifs"] = (
     *TABLES["outcomes"],
-    Column("what_if", TEXT, "half_repair: repairs twice as fast; without_X: component X never fails"),
+    Column(
+        "what_if",
+        TEXT,
+        "half_repair: repairs twice as fast; may_compute: faults that may leave a node computing do not stop "
+        "it; without_X: component X never fails",
+    ),
 )
 TABLES["unpaired_clears"] = _columns(
     _SCENARIO,

@@ -68,6 +68,9 @@ class Trace:
     severity: dict[str, str] = field(
         default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
     )
+    may_compute: tuple[str, ...] = _key(
+        "components or reasons that may leave a node computing: the report shows the headline both ways", ()
+    )
     exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
 
     @property

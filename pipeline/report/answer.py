@@ -32,6 +32,10 @@ ALL_DOWN = (
     "Every outage counts as GPUs down, as the source says. Some kinds, such as a fan or a redundant power "
     "supply, may leave a node computing; [trace.severity] in the scenario tells them apart."
 )
+MAY_COMPUTE = (
+    "Every outage counts as GPUs down, as the source says. These kinds may leave a node computing: {}. "
+    "The answer is given both ways."
+)
 _WHEN = {
     "elastic": "if the global batch may shrink",
     "pause": "if it is fixed and the job waits",
@@ -58,6 +62,7 @@ def cards(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 ("Largest loss", loss(row)),
                 ("Costliest component", component(row)),
                 ("Half the repair time", half_repair(row)),
+                *([("If wounded nodes compute", may_compute(row))] if may_compute(row) else []),
             ],
         }
         for row in rows
@@ -83,7 +88,9 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
     """Return what a reader must know beside the numbers."""
     found = [] if faults["app_faults"] else [LOWER_BOUND]
     chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset
-    if faults["outages"] and faults["down"] == faults["outages"] and not chosen:
+    if scenario.trace.may_compute:
+        found.append(MAY_COMPUTE.format(theme.listing(scenario.trace.may_compute)))
+    elif faults["outages"] and faults["down"] == faults["outages"] and not chosen:
         found.append(ALL_DOWN)
     return [*found, HINDSIGHT]
 
@@ -101,6 +108,8 @@ def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
             f"  costliest component: {component(row)}",
             f"  half the repair time: {half_repair(row)}",
         ]
+        if may_compute(row):
+            found.append(f"  if wounded nodes compute: {may_compute(row)}")
     if not rows:
         found.append("no policy was replayed")
     elif not app_faults:
@@ -168,6 +177,13 @@ def half_repair(row: Row) -> str:
         return f"no clear change: {low.removesuffix(' points')} to {high} over placements"
     more = "more" if gain >= 0 else "fewer"
     return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])})"
+
+
+def may_compute(row: Row) -> str:
+    """Return the headline with the faults that may leave a node computing left out; empty without such."""
+    if row["may_compute_goodput_frac"] is None:
+        return ""
+    return f"{percent(row['may_compute_goodput_frac'])} kept ({points(row['may_compute_gain_frac'])})"
 
 
 def _spares(row: Row) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import config, units
 from pipeline.config import Scenario
@@ -36,6 +36,7 @@ STORED = (
     "domain_tail",
 )
 HALF_REPAIR = "half_repair"
+MAY_COMPUTE = "may_compute"
 WITHOUT = "without_"
 _WHAT_IF_COMPONENTS = 12
 _FIRST_NODES = 10
@@ -53,6 +54,14 @@ class Window:
     def us(self) -> int:
         """Length in microseconds."""
         return units.to_us(self.end) - units.to_us(self.start)
+
+
+class WhatIf(NamedTuple):
+    """The same log, but with other repair times, or with components or reasons that never fail."""
+
+    name: str
+    repair_scale_frac: float = 1.0
+    left_out: tuple[str, ...] = ()
 
 
 def window_of(scenario: Scenario, day_0: str | None) -> Window:
@@ -123,7 +132,7 @@ def _tables(
         "window_us": window.us,
         "domain_size": scenario.cluster.domain_size,
         "repair_scale_frac": 1.0,
-        "without_component": "",
+        "left_out": [],
     }
     chain = sql.ordered(
         {name: query for name, query in queries.items() if query.folder == "2_timelines"},
@@ -136,7 +145,7 @@ def _tables(
     tables = {name: _stored(con, name) for name in STORED}
     tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
     counts = _counts(con)  # before the what-ifs, which build some tables anew
-    cases = _what_if_cases(con)
+    cases = _what_if_cases(con, scenario.trace.may_compute)
     tables |= _what_ifs(con, chain, parameters, cases)
     facts = {
         "window_start": window.start.isoformat(),
@@ -145,7 +154,7 @@ def _tables(
         "domain_size": scenario.cluster.domain_size,
         **span,
         **about,
-        "what_ifs": [name for name, _, _ in cases],
+        "what_ifs": [case.name for case in cases],
         **counts,
     }
     return tables, facts
@@ -295,20 +304,20 @@ def _check_gpus(con: duckdb.DuckDBPyConnection, scenario: Scenario, beside: Sequ
         )
 
 
-def _what_if_cases(con: duckdb.DuckDBPyConnection) -> list[tuple[str, float, str]]:
-    """Return (name, repair scale, component left out): the report's what-ifs."""
+def _what_if_cases(con: duckdb.DuckDBPyConnection, may_compute: Sequence[str]) -> list[WhatIf]:
+    """Return the report's what-ifs."""
     components = con.execute(
         "select component from outages where severity in ('down', 'app') group by component "
         f"order by sum(duration_s) desc, component limit {_WHAT_IF_COMPONENTS}"
     ).fetchall()
-    return [(HALF_REPAIR, 0.5, ""), *((WITHOUT + component, 1.0, component) for (component,) in components)]
+    cases = [WhatIf(HALF_REPAIR, repair_scale_frac=0.5)]
+    if may_compute:
+        cases.append(WhatIf(MAY_COMPUTE, left_out=tuple(may_compute)))
+    return cases + [WhatIf(WITHOUT + component, left_out=(component,)) for (component,) in components]
 
 
 def _what_ifs(
-    con: duckdb.DuckDBPyConnection,
-    chain: list[sql.Query],
-    parameters: dict[str, Any],
-    cases: list[tuple[str, float, str]],
+    con: duckdb.DuckDBPyConnection, chain: list[sql.Query], parameters: dict[str, Any], cases: list[WhatIf]
 ) -> dict[str, pa.Table]:
     """Return the downtime and onsets of each what-if, told apart by the column `what_if`."""
     import pyarrow as pa
@@ -316,12 +325,12 @@ def _what_ifs(
     wanted = ("placed_outages", "gpu_segments", "downtime_us", "gpu_downtime", "onsets")
     steps = [query for query in chain if query.name in wanted]
     parts: dict[str, list[pa.Table]] = {"gpu_downtime": [], "onsets": []}
-    for name, scale, without in cases:
-        changed = {"repair_scale_frac": scale, "without_component": without}
+    for case in cases:
+        changed = {"repair_scale_frac": case.repair_scale_frac, "left_out": list(case.left_out)}
         sql.build(con, steps, {**parameters, **changed})
         for table, found in parts.items():
             rows = _stored(con, table)
-            found.append(rows.append_column("what_if", pa.array([name] * rows.num_rows, pa.string())))
+            found.append(rows.append_column("what_if", pa.array([case.name] * rows.num_rows, pa.string())))
     return {f"what_if_{name}": pa.concat_tables(found) for name, found in parts.items()}
 
 

@@ -24,7 +24,10 @@ app_faults as (
         outage_id,
         epoch_us(t_start) - epoch_us($window_start::timestamp) as t_start_us,
     from outages
-    where severity = 'app' and component is distinct from $without_component
+    where
+        severity = 'app'
+        and not list_contains($left_out::varchar[], component)
+        and not list_contains($left_out::varchar[], coalesce(reason, ''))
 ),
 
 seeds as (

@@ -64,6 +64,10 @@ components as (
 
 half_repair as (
     select * from what_if_gains($scenario) where what_if = 'half_repair'
+),
+
+may_compute as (
+    select * from what_if_gains($scenario) where what_if = 'may_compute'
 )
 
 select
@@ -97,9 +101,12 @@ select
     half_repair.gain_frac as half_repair_gain_frac,
     half_repair.gain_low_frac as half_repair_gain_low_frac,
     half_repair.gain_high_frac as half_repair_gain_high_frac,
+    may_compute.what_if_frac as may_compute_goodput_frac,
+    may_compute.gain_frac as may_compute_gain_frac,
 from best
 left join largest on largest.batch = best.batch
 left join leads on leads.batch = best.batch
 left join components on components.batch = best.batch
 left join half_repair on half_repair.batch = best.batch and half_repair.policy = best.policy
+left join may_compute on may_compute.batch = best.batch and may_compute.policy = best.policy
 order by round(best.goodput_frac, 9) desc, best.batch

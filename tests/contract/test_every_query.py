@@ -17,7 +17,7 @@ from pipeline.lake.store import Lake
 from pipeline.schema import TABLES
 
 # What a query may be given: by the timelines stage, by the checks, or by a person who calls a macro.
-WINDOW = {"window_start", "window_end", "window_us", "without_component", "repair_scale_frac", "domain_size"}
+WINDOW = {"window_start", "window_end", "window_us", "left_out", "repair_scale_frac", "domain_size"}
 PARAMETERS = {
     "1_events": set(),
     "2_timelines": WINDOW | {"scenario"},

@@ -33,7 +33,15 @@ ROW: dict[str, Any] = {
     "half_repair_gain_frac": 0.03,
     "half_repair_gain_low_frac": 0.02,
     "half_repair_gain_high_frac": 0.04,
+    "may_compute_goodput_frac": None,
+    "may_compute_gain_frac": None,
 }
+
+
+def test_the_answer_is_given_both_ways() -> None:
+    """With faults that may leave a node computing, the lines tell what is kept if they do."""
+    row = ROW | {"may_compute_goodput_frac": 0.97, "may_compute_gain_frac": 0.012}
+    assert "  if wounded nodes compute: 97.0 % kept (+1.2 points)" in answer.lines([row], app_faults=True)
 
 
 def test_lines_of_a_terminal() -> None:

@@ -104,7 +104,7 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "window_us": window_s * US_PER_S,
         "domain_size": domain_size,
         "repair_scale_frac": 1.0,
-        "without_component": "",
+        "left_out": [],
         **more,
     }
 

@@ -189,7 +189,7 @@ def test_shorter_repairs_and_components_left_out() -> None:
     """A what-if scales repairs but never an open end, and leaves a component out altogether."""
     log = [Fault("a", 0, 2, 10), Fault("a", 1, 4, None), Fault("a", 2, 1, 3, component="host")]
     assert sorted(downtime(log, repair_scale_frac=0.5)) == [(0, 0, 2, 6), (1, 1, 4, 14), (2, 2, 1, 2)]
-    assert sorted(downtime(log, without_component="host")) == [(0, 0, 2, 10), (1, 1, 4, 14)]
+    assert sorted(downtime(log, left_out=["host"])) == [(0, 0, 2, 10), (1, 1, 4, 14)]
 
 
 def test_a_scenario_chooses_what_is_down() -> None:
