@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pipeline import __version__, commands
 from pipeline.commands import DEFAULT_ROOT, FORMATS, LISTS, REPORT_FORMATS
@@ -34,6 +34,24 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
+class _Subparser(_Parser):
+    """A command's own parser, which takes the common options too, so that their place does not matter."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        _add_common(self, default=argparse.SUPPRESS)
+
+
+def _add_common(one: argparse.ArgumentParser, default: Any = None) -> None:
+    root = f"home of built data (default {DEFAULT_ROOT})"
+    one.add_argument("--root", type=Path, default=default, metavar="DIR", help=root)
+    flag = False if default is None else default
+    one.add_argument("--json", action="store_true", default=flag, help="print one JSON object on stdout")
+    loud = one.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", default=flag, help="no log lines")
+    loud.add_argument("-v", "--verbose", action="store_true", default=flag, help="a traceback with an error")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command."""
     top = _Parser(
@@ -42,14 +60,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="Begin with `goodput run demo`. Exit codes: 0 done, 1 check not met, 2 bad input, 3 no data.",
     )
     top.add_argument("--version", action="version", version=f"goodput-replay {__version__}")
-    top.add_argument(
-        "--root", type=Path, default=None, metavar="DIR", help=f"home of built data (default {DEFAULT_ROOT})"
-    )
-    top.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-    loud = top.add_mutually_exclusive_group()
-    loud.add_argument("-q", "--quiet", action="store_true", help="no log lines")
-    loud.add_argument("-v", "--verbose", action="store_true", help="a traceback with an error")
-    chosen = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    _add_common(top)
+    chosen = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Subparser)
 
     run = chosen.add_parser("run", help="all stages of a scenario, only what is stale")
     run.add_argument("scenario", metavar="SCENARIO", help="a name from `goodput scenarios`, or a .toml file")

@@ -69,7 +69,7 @@ class Session:
     @property
     def copy_to(self) -> Path | None:
         """Where the page is copied to: `reports/out` beside the default root."""
-        return None if self.options.root else Path("reports/out")
+        return Path("reports/out") if self.root == DEFAULT_ROOT else None
 
 
 def call(options: argparse.Namespace) -> int:
@@ -259,7 +259,10 @@ def _sql(session: Session) -> int:
         return 0
     if (options.query is None) == (options.file is None):
         raise InputError(
-            "sql", "neither a query nor -f" if options.query is None else "a query and -f", "one"
+            "sql",
+            "neither a query nor -f" if options.query is None else "a query and -f",
+            "one query",
+            """for example: goodput sql "from compare('demo')\"; `goodput queries` lists what there is""",
         )
     if options.file is not None:
         query = sandbox.load_adhoc(options.file)
@@ -318,7 +321,10 @@ def _listing(what: str) -> list[tuple[str, str]]:
         (f"{query.name}({', '.join(query.parameters)})", query.header["title"])
         for query in catalog.macros().values()
     ]
-    rows += [(f"adhoc/{name}", query.header["title"]) for name, query in sql.load("adhoc").items()]
+    rows += [
+        (f"-f {name}" + "".join(f" --param {key}=..." for key in query.parameters), query.header["title"])
+        for name, query in sql.load("adhoc").items()
+    ]
     return rows
 
 

@@ -32,7 +32,7 @@ def find(name_or_path: str) -> Path:
     if name_or_path.endswith(".toml"):
         path = Path(name_or_path)
         if path.is_file():
-            return path.resolve()
+            return _own(path.resolve())
         raise InputError(name_or_path, "no such scenario file", "the path of a TOML file")
     shipped = available()
     if name_or_path in shipped:
@@ -41,6 +41,14 @@ def find(name_or_path: str) -> Path:
     raise InputError(
         f"scenario {name_or_path!r}", "unknown", f"one of {listed(shipped)}, or a .toml file", hint
     )
+
+
+def _own(path: Path) -> Path:
+    """Return a scenario file of the user's own; results go by its name, so no shipped one may share it."""
+    shipped = available().get(path.stem)
+    if shipped is not None and not shipped.samefile(path):
+        raise InputError(path.name, "the name of a shipped scenario", "a name of its own", "rename the file")
+    return path
 
 
 def load(name_or_path: str) -> Scenario:

@@ -44,12 +44,26 @@ def check_policies(scenario: Scenario) -> None:
             raise InputError(
                 f"{place} response", f"{policy.response!r} is unknown", error.expected, error.hint
             ) from None
+        if responses.load(policy.response).USES_REDUCED and not policy.reduced_tp:
+            raise InputError(
+                f"{place} reduced_tp",
+                f"missing with response {policy.response}",
+                f"the reduced TP degrees the job may run at, below {scenario.job.tp}",
+                f"e.g. reduced_tp = {_degrees(scenario)}",
+            )
         if policy.batch is not None and policy.batch not in batches:
             raise InputError(
                 f"{place} batch",
                 f"{policy.batch!r} with response {policy.response}",
                 f"one of {', '.join(batches)}",
             )
+
+
+def _degrees(scenario: Scenario) -> list[int]:
+    """Return an example of reduced degrees: what is left when nodes of a domain are gone, at least half."""
+    tp, step = scenario.job.tp, scenario.cluster.gpus_per_node
+    step = step if step < tp else max(1, tp // 8)
+    return list(range(tp - step, tp // 2 - 1, -step)) or [max(1, tp - 1)]
 
 
 def stage(

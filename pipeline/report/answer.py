@@ -32,6 +32,11 @@ ALL_DOWN = (
     "Every outage counts as GPUs down, as the source says. Some kinds, such as a fan or a redundant power "
     "supply, may leave a node computing; [trace.severity] in the scenario tells them apart."
 )
+BOOST = (
+    "ntp-pw needs racks that let surviving GPUs draw up to {:g} times their design power, with {} of "
+    "rack power in reserve. Where they make up for failed GPUs, faster repairs bring little, or even a little less: "
+    "more GPUs at work are more GPUs that can fail."
+)
 MAY_COMPUTE = (
     "Every outage counts as GPUs down, as the source says. These kinds may leave a node computing: {}. "
     "The answer is given both ways."
@@ -55,12 +60,13 @@ def cards(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "rule": theme.BATCH_WORDS.get(row["batch"], row["batch"]),
             "policy": row["policy"],
             "goodput": percent(row["goodput_frac"]),
+            "words": RESPONSE_WORDS.get(row["response"], ""),
             "held": f"{_spares(row)}, {plural(row['dp'], 'replica')} (DP)",
             "items": [
                 ("Kept", kept(row)),
                 ("How sure", sure(row)),
                 ("Largest loss", loss(row)),
-                ("Costliest component", component(row)),
+                ("Main cause", component(row)),
                 ("Half the repair time", half_repair(row)),
                 *([("If wounded nodes compute", may_compute(row))] if may_compute(row) else []),
             ],
@@ -76,17 +82,48 @@ def lead(rows: Sequence[Row]) -> str:
     parts = [
         f"{percent(row['goodput_frac'])} {_WHEN.get(row['batch'], 'under ' + row['batch'])}" for row in rows
     ]
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    policies = list(dict.fromkeys(_leaders(row) for row in rows))
     if len(policies) == 1:
         rules = " under every batch rule" if len(rows) > 1 else ""
-        return f"{policies[0]} keeps most of the pool's GPU-hours{rules}: {theme.listing(parts)}."
-    told = [f"{part}, by {row['policy']}" for row, part in zip(rows, parts, strict=True)]
+        verb = "keep" if " and " in policies[0] else "keeps"
+        return f"{policies[0]} {verb} most of the pool's GPU-hours{rules}: {theme.listing(parts)}."
+    told = [f"{part}, by {_leaders(row)}" for row, part in zip(rows, parts, strict=True)]
     return f"The most that is kept of the pool's GPU-hours: {'; '.join(told)}."
+
+
+def _leaders(row: Row) -> str:
+    """Return the best policy, with the next one when both keep the same."""
+    return f"{row['policy']} and {row['next_policy']}" if row["lead_frac"] == 0 else str(row["policy"])
+
+
+def warnings(quality: Sequence[Row]) -> list[str]:
+    """Return what is not in the answer: refused rows with the main reason, unplaced nodes and outages."""
+    counts = {row["item"]: row for row in reversed(quality)}
+    found = []
+    refused = counts.get("rows rejected")
+    if refused and refused["count"]:
+        reason = counts["rejected because"]["reason"]
+        found.append(
+            f"{whole(refused['count'])} of {whole(refused['of_count'])} rows of the log were rejected and are "
+            f"not in the answer, most of them because: {reason}"
+        )
+    if counts["clears of no open fault"]["count"]:
+        found.append(f"{plural(counts['clears of no open fault']['count'], 'clear')} closed no open fault")
+    for item, words in (
+        ("unplaced nodes", "fill no whole domain and are outside the pool"),
+        ("unplaced outages", "lie on no GPU of the pool and count for nothing"),
+    ):
+        row = counts[item]
+        if row["count"]:
+            found.append(f"{whole(row['count'])} of {whole(row['of_count'])} {item.split()[1]} {words}")
+    return found
 
 
 def notes(scenario: Scenario, faults: Row) -> list[str]:
     """Return what a reader must know beside the numbers."""
     found = [] if faults["app_faults"] else [LOWER_BOUND]
+    if any(policy.response == "ntp-pw" for policy in scenario.policies):
+        found.append(BOOST.format(scenario.power.boost_cap, percent(scenario.power.rack_headroom_frac)))
     chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset
     if scenario.trace.may_compute:
         found.append(MAY_COMPUTE.format(theme.listing(scenario.trace.may_compute)))
@@ -95,7 +132,7 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
     return [*found, HINDSIGHT]
 
 
-def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
+def lines(rows: Sequence[Row], quality: Sequence[Row], *, app_faults: bool) -> list[str]:
     """Return the answer as plain lines for a terminal."""
     found = []
     for row in rows:
@@ -105,7 +142,7 @@ def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
             f"  how sure: {sure(row)}",
             f"  kept: {kept(row)}",
             f"  largest loss: {loss(row)}",
-            f"  costliest component: {component(row)}",
+            f"  main cause: {component(row)}",
             f"  half the repair time: {half_repair(row)}",
         ]
         if may_compute(row):
@@ -114,6 +151,7 @@ def lines(rows: Sequence[Row], *, app_faults: bool) -> list[str]:
         found.append("no policy was replayed")
     elif not app_faults:
         found.append("no app-level faults in the log: interruptions are a lower bound")
+    found += [f"note: {text}" for text in warnings(quality)]
     return [plain(line) for line in found]
 
 
@@ -161,10 +199,12 @@ def component(row: Row) -> str:
         return "nothing failed"
     if gain <= 0:
         return "leaving out any one component brings back nothing"
-    return (
-        f"{row['worst_component']}: without its faults {whole(gain)} GPU-hours a day more "
+    text = (
+        f"{row['worst_component']} faults: without them {whole(gain)} GPU-hours a day more "
         f"({points(row['worst_component_gain_frac'])})"
     )
+    second = row["second_component_gain_gpu_h_per_day"]
+    return f"{text}; without {row['second_component']} faults {whole(second)}" if second else text
 
 
 def half_repair(row: Row) -> str:
@@ -176,7 +216,9 @@ def half_repair(row: Row) -> str:
         low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
         return f"no clear change: {low.removesuffix(' points')} to {high} over placements"
     more = "more" if gain >= 0 else "fewer"
-    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])})"
+    low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
+    between = f", {low.removesuffix(' points')} to {high}" if row["placements"] > 1 and low != high else ""
+    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])}{between})"
 
 
 def may_compute(row: Row) -> str:

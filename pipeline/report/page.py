@@ -136,6 +136,7 @@ def context(
     (faults,) = rows(con, "app_faults", name)
     compared = rows(con, "side_by_side", name)
     ledger = rows(con, "best_ledger", name)
+    quality = rows(con, "data_quality", name)
     return {
         "scenario": scenario,
         "window": window,
@@ -143,7 +144,7 @@ def context(
         "about": about(records),
         "lead": answer.lead(headline),
         "cards": answer.cards(headline),
-        "notes": answer.notes(scenario, faults),
+        "notes": [*answer.warnings(quality), *answer.notes(scenario, faults)],
         "compared": _grouped(compared, "batch"),
         "response_words": {
             row["response"]: answer.RESPONSE_WORDS.get(row["response"], "") for row in compared
@@ -152,7 +153,7 @@ def context(
         "colours": theme.policy_colours([row["policy"] for row in compared]),
         "ledger": ledger_table(ledger),
         "figures": [shown(item) for item in drawn],
-        "quality": rows(con, "data_quality", name),
+        "quality": quality,
         "values": _grouped([vars(value) for value in assumptions.values(scenario)], "section"),
         "preset_notes": [text for record in records for text in record.facts.get("assumptions", [])],
         "records": [provenance(record) for record in records],
@@ -166,6 +167,7 @@ def context(
         "percent": theme.percent,
         "spread": theme.spread,
         "whole": theme.whole,
+        "gained": theme.gained,
     }
 
 

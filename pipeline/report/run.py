@@ -135,6 +135,7 @@ def _build(lake: Lake, scenario: Scenario, read: Sequence[Record]) -> tuple[dict
         answers = page.rows(con, "headline", scenario.name)
         compared = page.rows(con, "side_by_side", scenario.name)
         (faults,) = page.rows(con, "app_faults", scenario.name)
+        quality = page.rows(con, "data_quality", scenario.name)
     numbers = {
         "scenario": scenario.name,
         "title": scenario.title,
@@ -149,7 +150,7 @@ def _build(lake: Lake, scenario: Scenario, read: Sequence[Record]) -> tuple[dict
     facts = {
         "headline": answers,
         "app_faults": faults["app_faults"],
-        "lines": answer.lines(answers, app_faults=bool(faults["app_faults"])),
+        "lines": answer.lines(answers, quality, app_faults=bool(faults["app_faults"])),
     }
     return {name: folder / name for name in contents}, facts
 

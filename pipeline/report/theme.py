@@ -141,6 +141,14 @@ def spread(low: float | None, high: float | None) -> str:
     return f"{percent(low, digits)[:-2]}{DASH}{percent(high, digits)}"
 
 
+def gained(number: float | None) -> str:
+    """Return a gain in whole numbers with its sign; nothing when it is not known."""
+    if number is None:
+        return ""
+    sign = "+" if round(number) > 0 else MINUS if round(number) < 0 else ""
+    return sign + whole(abs(number))
+
+
 def listing(words: Sequence[str]) -> str:
     """Return words as a list in a sentence."""
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1] if words else "none"

@@ -59,7 +59,20 @@ components as (
     select *
     from loss_by_component($scenario)
     where brings_back_gpu_h is not null
-    qualify row_number() over (partition by batch order by brings_back_gpu_h desc, component) = 1
+    qualify row_number() over (partition by batch order by brings_back_gpu_h desc, component) <= 2
+),
+
+worst as (
+    select
+        batch,
+        first(component order by brings_back_gpu_h desc, component) as component,
+        max(brings_back_gpu_h) as brings_back_gpu_h,
+        max(brings_back_gpu_h_per_day) as brings_back_gpu_h_per_day,
+        max(brings_back_frac) as brings_back_frac,
+        case when count(*) > 1 then last(component order by brings_back_gpu_h desc, component) end as second_component,
+        case when count(*) > 1 then min(brings_back_gpu_h_per_day) end as second_gpu_h_per_day,
+    from components
+    group by batch
 ),
 
 half_repair as (
@@ -73,6 +86,7 @@ may_compute as (
 select
     best.batch,
     best.policy,
+    best.response,
     best.spare_domains,
     best.dp,
     best.placements,
@@ -92,10 +106,12 @@ select
     leads.lead_low_frac,
     leads.lead_high_frac,
     leads.lead_placements,
-    components.component as worst_component,
-    components.brings_back_gpu_h as worst_component_gain_gpu_h,
-    components.brings_back_gpu_h_per_day as worst_component_gain_gpu_h_per_day,
-    components.brings_back_frac as worst_component_gain_frac,
+    worst.component as worst_component,
+    worst.brings_back_gpu_h as worst_component_gain_gpu_h,
+    worst.brings_back_gpu_h_per_day as worst_component_gain_gpu_h_per_day,
+    worst.brings_back_frac as worst_component_gain_frac,
+    worst.second_component,
+    greatest(worst.second_gpu_h_per_day, 0) as second_component_gain_gpu_h_per_day,
     half_repair.gain_gpu_h as half_repair_gain_gpu_h,
     half_repair.gain_gpu_h_per_day as half_repair_gain_gpu_h_per_day,
     half_repair.gain_frac as half_repair_gain_frac,
@@ -106,7 +122,7 @@ select
 from best
 left join largest on largest.batch = best.batch
 left join leads on leads.batch = best.batch
-left join components on components.batch = best.batch
+left join worst on worst.batch = best.batch
 left join half_repair on half_repair.batch = best.batch and half_repair.policy = best.policy
 left join may_compute on may_compute.batch = best.batch and may_compute.policy = best.policy
 order by round(best.goodput_frac, 9) desc, best.batch

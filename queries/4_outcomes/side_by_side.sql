@@ -1,6 +1,6 @@
 -- title: Policies at the spares the scenario lists, beside each at its best split
 -- grain: batch rule x policy, best first
--- reads: best_splits, splits, outcomes, scenario_window
+-- reads: best_splits, splits, outcomes, scenario_window, what_if_gains
 -- units: fractions of the pool's GPU-hours: mean, lowest and highest over placements; GPU-hours a day
 -- source: model.md section 6
 -- caveat: a policy has its stated spares under every batch rule; is_listed tells the rule that the scenario
@@ -31,6 +31,10 @@ at_listed as (
     inner join listed on listed.policy = splits.policy and listed.spare_domains = splits.spare_domains
     where splits.scenario = $scenario
     group by splits.batch, splits.policy
+),
+
+half_repair as (
+    select * from what_if_gains($scenario) where what_if = 'half_repair'
 )
 
 select
@@ -50,7 +54,9 @@ select
     best_splits.goodput_high_frac as best_goodput_high_frac,
     best_splits.productive_gpu_h / (select window_d from scenario_window($scenario)) as best_productive_gpu_h_per_day,
     best_splits.interruptions as best_interruptions,
+    half_repair.gain_gpu_h_per_day as half_repair_gain_gpu_h_per_day,
 from best_splits
 left join at_listed on at_listed.batch = best_splits.batch and at_listed.policy = best_splits.policy
 left join listed on listed.policy = best_splits.policy
+left join half_repair on half_repair.batch = best_splits.batch and half_repair.policy = best_splits.policy
 order by best_splits.batch, best_splits.goodput_frac desc, best_splits.policy

@@ -2,7 +2,8 @@
 
 In: a CSV in UTF-8 with a header, or a Parquet file (known by its first bytes). `start` and `end` are ISO 8601
 with date and clock; a zone in the text wins, else `tz` is needed. An empty `end` means still open, an empty
-`gpu` the whole node. Further columns are ignored. Out: one `interval` event a row; `row` counts the rows
+`gpu` the whole node; a `component` outside the fixed list counts as unknown and is kept as the code. Further
+columns are ignored. Out: one `interval` event a row; `row` counts the rows
 below the header, blank lines left out.
 Easy to get wrong: nothing is sniffed. Every CSV field is text until it is converted by its column's own rule,
 and a row that is short or long is refused, because a cut-off row would otherwise read as a fault that is
@@ -15,13 +16,14 @@ equal). Conversion is by whole columns: a million rows take a few seconds.
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import itertools
 from typing import Any
 
 import polars as pl
 
-from pipeline.errors import InputError, listed, nearest
+from pipeline.errors import InputError
 from pipeline.ingest.parsing import (
     NO_ZONE,
     REJECT_SCHEMA,
@@ -37,7 +39,7 @@ from pipeline.ingest.parsing import (
 )
 from pipeline.schema import COMPONENTS
 
-VERSION = "1"
+VERSION = "2"  # 2: words that are no component of ours are accepted as unknown
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
@@ -73,7 +75,6 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
 
 def _refusal() -> pl.Expr:
     """Return the first reason that applies to a row, or null."""
-    component = pl.col("component")
     return (
         pl.when(pl.col("shape").is_not_null())
         .then(pl.col("shape"))
@@ -89,14 +90,23 @@ def _refusal() -> pl.Expr:
         .then(pl.lit("end: ") + pl.col("end_reason"))
         .when(pl.col("t_end") < pl.col("t_start"))
         .then(pl.lit("end before start"))
-        .when(component.is_not_null() & ~component.is_in(COMPONENTS))
-        .then(pl.lit(f"component is not one of {listed(COMPONENTS)}"))
+        .when(pl.col("node").str.contains("[", literal=True))
+        .then(pl.lit("node is a list of hosts: write one row a node"))
     )
 
 
 def _events(frame: pl.DataFrame) -> pl.DataFrame:
     kept = frame.filter(pl.col("refused").is_null())
-    component = kept["component"].fill_null("unknown")
+    # A word of the user's own is no component of ours: it stays, as the code and in front of the reason.
+    word, told = pl.col("component"), pl.col("reason")
+    is_ours = word.is_null() | word.is_in(COMPONENTS)
+    kept = kept.with_columns(
+        component=pl.when(is_ours).then(word.fill_null("unknown")).otherwise(pl.lit("unknown")),
+        code=word.fill_null("unknown"),
+        reason=pl.when(is_ours)
+        .then(told)
+        .otherwise(pl.concat_str(word, told, separator=": ", ignore_nulls=True)),
+    )
     count = kept.height
     return events_frame(
         {
@@ -109,8 +119,8 @@ def _events(frame: pl.DataFrame) -> pl.DataFrame:
             "scope": kept.select(
                 pl.when(pl.col("gpu_index").is_null()).then(pl.lit("node")).otherwise(pl.lit("gpu"))
             ).to_series(),
-            "component": component,
-            "code": component,
+            "component": kept["component"],
+            "code": kept["code"],
             "reason": kept["reason"].fill_null(""),
             "row": kept["row"],
         }
@@ -210,7 +220,9 @@ def _header(names: list[str], file: str) -> list[str]:
     where = f"{file} header"
     missing = [name for name in REQUIRED if name not in header]
     if missing:
-        hint = next((nearest(name, header) for name in missing if nearest(name, header)), "")
+        close = {name: difflib.get_close_matches(name, header, n=1, cutoff=0.5) for name in missing}
+        renames = [f"{found[0]!r} to {name!r}" for name, found in close.items() if found]
+        hint = f"rename {', '.join(renames)}" if renames else ""
         if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
             hint = "separate the fields by commas"
         found = f"no column {' and no column '.join(missing)} in {','.join(header)[:200]!r}"

@@ -16,8 +16,9 @@ from pipeline.report import theme
 TITLE = "Throughput over time"
 ORDER = 40
 QUERY = """
-select policy, t_start, t_end, low_frac, mean_frac, high_frac, paused_frac, placement_seed
+select policy, batch, t_start, t_end, low_frac, mean_frac, high_frac, paused_frac, placement_seed
 from throughput_over_time($scenario)
+inner join compare($scenario) using (policy)
 """
 
 
@@ -27,8 +28,11 @@ def chart(frame: pl.DataFrame) -> Any:
     data = theme.values(frame)
     order = _order(frame)
     panels = []
+    titles = {
+        policy: f"{policy}, {batch} batch" for policy, batch in frame.select("policy", "batch").iter_rows()
+    }
     for policy in order:
-        base = alt.Chart(data, height=64, title=theme.title(policy)).transform_filter(
+        base = alt.Chart(data, height=64, title=theme.title(titles[policy])).transform_filter(
             alt.datum.policy == policy
         )
         x = theme.time_axis(frame, last=policy == order[-1])
