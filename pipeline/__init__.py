@@ -2,12 +2,13 @@
 
 The floors, top to bottom; a floor imports only from floors below it:
 
-    cli                                        thin
+    cli, commands                              thin
     ingest | timelines | replay | report       the four stages; they meet in files, never by import
     synth                                      failures from rates
     lake                                       Parquet, manifest, catalog, SQL
     config                                     a scenario
-    schema                                     columns, units, meanings
+    topology                                   which node lies in which domain
+    schema, hostlist                           columns, units, meanings; lists of hosts
     errors | units | resources
 """
 

@@ -29,6 +29,7 @@ LISTS = {
     "queries": "list the tables and macros of the catalog",
     "figures": "list the figures of the report",
     "scenarios": "list the shipped scenarios",
+    "keys": "list every key of a scenario with its default and meaning",
 }
 
 
@@ -297,6 +298,10 @@ def _listing(what: str) -> list[tuple[str, str]]:
         from pipeline import config
 
         return [(name, config.load(name).title) for name in config.available()]
+    if what == "keys":
+        from pipeline import config
+
+        return config.keys()
     if what == "policies":
         from pipeline.replay import responses
 
@@ -335,6 +340,8 @@ def _first_line(text: str | None) -> str:
 def _check(session: Session) -> int:
     from pipeline.lake import checks
 
+    if not any(record.stage == "timelines" for record in session.lake.records().values()):
+        raise NoDataError(str(session.root), "nothing built to check", hint="run `goodput run demo` first")
     broken = checks.all_records(session.lake)
     if broken:
         raise CheckFailedError(f"{len(broken)} checks", "\n  ".join(broken), "no row that breaks a rule")

@@ -189,6 +189,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _SEED,
         ("replication", INT, "replication of a sweep; 0 for a single replay"),
         ("dp", INT, "data-parallel replicas the job has when healthy"),
+        ("idle_domains", INT, "domains beside the spares that fill no whole replica"),
         ("checkpoint_interval_s", FLOAT, "running time between saves, seconds"),
         ("goodput_frac", FLOAT, "productive over total, of the whole pool"),
         ("ettr_frac", FLOAT, "share of wall time in which work that was kept was done"),

@@ -167,9 +167,16 @@ def test_a_users_mistake_is_one_message(case: Path, goodput, text: str, code: in
     assert said in err
     assert "Traceback" not in err
     assert not list((case / "root").rglob("*.duckdb"))
+    made = [*(case / "root").glob("*/**/*.parquet"), *(case / "root").rglob("*.html")]
+    assert {path.relative_to(case / "root").parts[0] for path in made} <= {"ingest", "runs"}
 
 
-LOGS = [("", "an empty file"), ("node,start,end\n", "no row"), ("a,b\n1,2\n", "header"), ("\x00\xff", "")]
+LOGS = [
+    ("", "an empty file"),
+    ("node,start,end\n", "no row"),
+    ("a,b\n1,2\n", "header"),
+    ("\x00\xff", "log.csv line 1: byte 0xff is not UTF-8"),
+]
 
 
 @pytest.mark.parametrize(("text", "said"), LOGS)

@@ -17,7 +17,7 @@ from pipeline.config.model import (
     Scenario,
     Trace,
 )
-from pipeline.config.reader import available, find, load, parse
+from pipeline.config.reader import available, find, keys, load, parse
 from pipeline.config.rules import instant, log_window, topology_of
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "available",
     "find",
     "instant",
+    "keys",
     "load",
     "log_window",
     "parse",

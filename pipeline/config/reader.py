@@ -65,6 +65,30 @@ _TABLES: dict[str, type] = {"trace": Trace, "cluster": Cluster, "job": Job, "cos
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+def keys() -> list[tuple[str, str]]:
+    """Return every key of a scenario, `[table] key`, with its default and meaning."""
+    rows = [("title", "what the page is headed with (default: the file's name)")]
+    for table, kind in {**_TABLES, "policy": Policy}.items():
+        for item in dataclasses.fields(kind):
+            if item.metadata.get("doc") is None:
+                continue
+            name = f"[[{table}]] {item.name}" if table == "policy" else f"[{table}] {item.name}"
+            words = item.metadata.get("words")
+            about = item.metadata["doc"] + (f"; one of {', '.join(words)}" if words else "")
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                about += " (required)"
+            elif item.default not in (dataclasses.MISSING, None, (), ""):
+                about += f" (default {_default(item.default)})"
+            rows.append((name, about))
+    return rows
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_default, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
 def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
     """Turn a parsed TOML document into a checked scenario."""
     where = path.name
@@ -83,7 +107,7 @@ def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
         raise InputError(f"{where} title", f"found {title!r}", "text")
     tables["cluster"] = rules.with_topology(f"{where} [cluster]", path, tables["cluster"])
     scenario = Scenario(name=name, path=path, title=title, policies=policies, **tables)
-    rules.check(where, scenario)
+    rules.check(where, scenario, document["trace"].keys())
     return scenario
 
 

@@ -6,6 +6,7 @@ Each rule raises InputError with the key, what was found and what fits.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +19,9 @@ from pipeline.topology import files as topology_files
 from pipeline.topology.layout import REFUSE, Fitted, Layout, fit
 
 
-def check(where: str, scenario: Scenario) -> None:
-    """Check a scenario as a whole."""
-    _check_trace(where, scenario.trace)
+def check(where: str, scenario: Scenario, given: Collection[str]) -> None:
+    """Check a scenario as a whole; `given` are the keys that stand under [trace]."""
+    _check_trace(where, scenario.trace, given)
     _check_cluster(where, scenario)
     _check_curve(where, scenario.power)
     names = [policy.name for policy in scenario.policies]
@@ -38,6 +39,8 @@ _ONLY_WITH = {
     "window": ("source", "bootstrap"),
     "window_d": ("source", "bootstrap"),
     "days": ("preset", "bootstrap"),
+    "seed": ("preset", "bootstrap"),
+    "start": ("preset", "bootstrap"),
     "weibull_shape": ("preset",),
     "correlation": ("preset",),
     "block_d": ("bootstrap",),
@@ -45,17 +48,17 @@ _ONLY_WITH = {
 }
 
 
-def _check_trace(where: str, trace: Trace) -> None:
+def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
     place = f"{where} [trace]"
     kinds = ("source", "preset", "bootstrap")
-    given = [kind for kind in kinds if getattr(trace, kind) is not None]
-    if len(given) != 1:
-        found = "both " + " and ".join(given) if given else "neither source nor preset nor bootstrap"
+    named = [kind for kind in kinds if getattr(trace, kind) is not None]
+    if len(named) != 1:
+        found = "both " + " and ".join(named) if named else "neither source nor preset nor bootstrap"
         expected = "one of source (a log), preset (synthetic rates) and bootstrap (a log, resampled)"
         raise InputError(place, found, expected)
-    (kind,) = given
+    (kind,) = named
     for key, owners in _ONLY_WITH.items():
-        if kind not in owners and getattr(trace, key) is not None:
+        if kind not in owners and key in given:
             raise InputError(f"{place} {key}", f"given beside {kind}", f"only with {' or '.join(owners)}")
     if kind != "source" and trace.days is None:
         raise InputError(f"{place} days", "missing", "the length of the synthetic trace in days")

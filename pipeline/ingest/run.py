@@ -144,11 +144,10 @@ def _ingest_found(
         f"{source}/{sha256[:16]}{suffix}",
         inputs={"sha256": sha256, "source": source, "version": module.VERSION, "options": changed},
         code=stages.code_version(
-            "ingest/run.py",
             "ingest/parsing.py",
             f"ingest/sources/{sources.module_file(source).name}",
-            "schema.py",
-            "units.py",
+            alone=("ingest/run.py",),  # its imports reach every preset, which no log depends on
+            packages=("polars", "pyarrow"),
         ),
         build=build,
         log=log,

@@ -128,7 +128,7 @@ def stage(lake: Lake, log: stages.Log, scenario: str = "") -> tuple[Record, bool
         write(lake)
         return {CATALOG: lake.catalog_path}, {}
 
-    code = stages.code_version("lake/catalog.py", "lake/sql.py", "schema.py")
+    code = stages.code_version("lake/catalog.py", packages=("duckdb",))
     return stages.run(lake, STAGE, "all", inputs=inputs, code=code, build=build, log=log, scenario=scenario)
 
 

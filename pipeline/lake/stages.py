@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.metadata
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pipeline
 from pipeline.lake.store import Lake, Output, Record, now, sha256_of, write_table
@@ -28,16 +29,68 @@ Build = Callable[[Path], tuple[dict[str, Path], dict[str, Any]]]
 Log = Callable[[str], None]
 
 
-def code_version(*places: str) -> str:
-    """Return a hash of the meaning of package files or folders, e.g. `timelines`, `lake/sql.py`."""
-    digest = hashlib.sha256()
-    for place in places:
-        target = PACKAGE / place
-        files = [target] if target.is_file() else sorted(target.rglob("*.py"))
-        for path in files:
-            digest.update(path.relative_to(PACKAGE).as_posix().encode())
-            digest.update(ast.dump(ast.parse(path.read_bytes())).encode())
-    return digest.hexdigest()
+def code_version(*places: str, alone: Sequence[str] = (), packages: Sequence[str] = ()) -> str:
+    """Return a hash of the meaning of package files or folders and of all that they import.
+
+    `places` are like `timelines` or `lake/sql.py`; imports are followed within the package, so a
+    stage cannot forget a module it uses. What is found by folder at run time (a response, a figure)
+    is not an import and must be named. Files in `alone` are hashed without their imports. The
+    versions of `packages` count too: another DuckDB or Altair may give other bytes.
+    """
+    seen: dict[Path, str] = {path: _meaning(path).digest for place in alone for path in _files(place)}
+    waiting = [path for place in places for path in _files(place)]
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            found = _meaning(path)
+            seen[path] = found.digest
+            waiting += [target for name in found.imports if (target := _module_file(name))]
+    named = sorted((path.relative_to(PACKAGE).as_posix(), digest) for path, digest in seen.items())
+    versions = [(name, importlib.metadata.version(name)) for name in sorted(packages)]
+    return hashlib.sha256(json.dumps([named, versions]).encode()).hexdigest()
+
+
+class _Meaning(NamedTuple):
+    """A module's hash, comments left out, and the names it imports from the package."""
+
+    digest: str
+    imports: frozenset[str]
+
+
+_MEANINGS: dict[tuple[Path, int, int], _Meaning] = {}
+
+
+def _meaning(path: Path) -> _Meaning:
+    stat = path.stat()
+    key = (path, stat.st_mtime_ns, stat.st_size)
+    found = _MEANINGS.get(key)
+    if found is None:
+        tree = ast.parse(path.read_bytes())
+        names: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+                names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        ours = frozenset(name for name in names if name.partition(".")[0] == pipeline.__name__)
+        found = _MEANINGS[key] = _Meaning(digest, ours)
+    return found
+
+
+def _files(place: str) -> list[Path]:
+    target = PACKAGE / place
+    return [target] if target.is_file() else sorted(target.rglob("*.py"))
+
+
+def _module_file(name: str) -> Path | None:
+    """Return the file of a module of the package; None for a name that is no module."""
+    target = PACKAGE.joinpath(*name.split(".")[1:])
+    for path in (target.with_suffix(".py"), target / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
 
 
 def sql_version(paths: Iterable[Path]) -> str:

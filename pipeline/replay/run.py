@@ -7,7 +7,7 @@ In: the tables of the timelines stage. Out: `outcomes` (the scenario's policies)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import fsum
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 STAGE = "replay"
-_CODE = ("replay", "config", "schema.py", "units.py")
+_PACKAGES = ("polars", "pyarrow", "numpy")
 _READS = ("gpu_downtime", "onsets", "what_if_gpu_downtime", "what_if_onsets")
 
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
@@ -79,25 +79,32 @@ def stage(
     inputs = {
         "tables": stages.content(timelines, *_READS),
         "window": [facts["window_start"], facts["window_us"]],
-        "rate_per_gpu_d": facts.get("rate_per_gpu_d"),
+        "rates": facts.get("rates"),
+        "what_ifs": facts["what_ifs"],
         "scenario": scenario.name,
         "values": scenario.fingerprint("cluster", "job", "power", "policies"),
     }
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-        return stages.write_tables(folder, _tables(lake, scenario, timelines, progress)), {}
+        tables = stages.write_tables(folder, _tables(lake, scenario, timelines, progress))
+        return tables, {"least_headroom": _least_headroom(scenario)}
 
     return stages.run(
         lake,
         STAGE,
         scenario.name,
         inputs=inputs,
-        code=stages.code_version(*_CODE),
+        code=stages.code_version("replay", packages=_PACKAGES),
         build=build,
         log=log,
         scenario=scenario.name,
         seed=" ".join(map(str, scenario.cluster.placement_seeds)),
     )
+
+
+def _least_headroom(scenario: Scenario) -> list[dict[str, Any]]:
+    degrees = {degree for policy in scenario.policies for degree in policy.reduced_tp}
+    return Study(scenario).least_headroom(tuple(degrees))
 
 
 def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progress) -> dict[str, Any]:
@@ -178,13 +185,18 @@ def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[
 
     downtime = pl.read_parquet(lake.table(timelines, "what_if_gpu_downtime"))
     onsets = pl.read_parquet(lake.table(timelines, "what_if_onsets"))
-    for name in timelines.facts["what_ifs"]:
+    for name, left_out in timelines.facts["what_ifs"].items():
         chosen = pl.col("what_if") == name
-        yield name, _failures(scenario, timelines, downtime.filter(chosen), onsets.filter(chosen))
+        mine = downtime.filter(chosen), onsets.filter(chosen)
+        yield name, _failures(scenario, timelines, *mine, left_out)
 
 
 def _failures(
-    scenario: Scenario, timelines: Record, downtime: pl.DataFrame, onsets: pl.DataFrame
+    scenario: Scenario,
+    timelines: Record,
+    downtime: pl.DataFrame,
+    onsets: pl.DataFrame,
+    left_out: Sequence[str] = (),
 ) -> Failures:
     import polars as pl
 
@@ -200,4 +212,13 @@ def _failures(
             window_us=timelines.facts["window_us"],
         )
         counts[seed] = mine["outage_id"].n_unique()
-    return Failures(histories, counts, timelines.facts.get("rate_per_gpu_d"))
+    return Failures(histories, counts, _rate_per_gpu_d(timelines, left_out))
+
+
+def _rate_per_gpu_d(timelines: Record, left_out: Sequence[str]) -> float | None:
+    """Return a synthetic trace's rate of interrupting faults, without those that a what-if leaves out."""
+    rates = timelines.facts.get("rates")
+    if rates is None:
+        return None
+    kept = [rate for rate in rates if not {rate["component"], rate["reason"]} & set(left_out)]
+    return fsum(rate["per_gpu_d"] for rate in kept)

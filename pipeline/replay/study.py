@@ -102,6 +102,7 @@ class Study:
             "placement_seed": seed,
             "replication": 0,
             "dp": self.dp_of(policy),
+            "idle_domains": self._idle_domains(policy),
             "checkpoint_interval_s": times.interval / units.US_PER_S,
             "goodput_frac": float(ledger.goodput_frac),
             "ettr_frac": float(ledger.ettr_frac),
@@ -136,6 +137,29 @@ class Study:
             step = 1 if fewer < DENSE_SPLITS else step * 2
             fewer += step
         return sorted(spares)
+
+    def least_headroom(self, reduced_tp: tuple[int, ...]) -> list[dict[str, Any]]:
+        """Return, for each reduced degree, the power and the least rack headroom that make it whole.
+
+        The least h with (G * (1 + h) - a * TP) / t at or above the power of the healthy pace, beside
+        the a full groups that fit (model.md section 5); None where the curve or the cap ends before.
+        """
+        shape, found = self.shape, list[dict[str, Any]]()
+        for degree in sorted(reduced_tp, reverse=True):
+            power = shape.power_for(Fraction(shape.tp, degree))
+            if power is None or power > shape.boost_cap:
+                found.append({"degree": degree, "power_tdp": None, "headroom_frac": None})
+                continue
+            beside = (shape.domain_size - degree) // shape.tp
+            drawn = (beside * shape.tp + degree * power) / shape.domain_size
+            headroom = max(Fraction(0), drawn - 1)
+            found.append({"degree": degree, "power_tdp": float(power), "headroom_frac": float(headroom)})
+        return found
+
+    def _idle_domains(self, policy: Policy) -> int:
+        groups = self.shape.domain_size // self.shape.tp
+        used = -(-self.dp_of(policy) * self.shape.groups_per_replica // groups)
+        return self.scenario.cluster.pool_domains - policy.spare_domains - used
 
     def _new_packer(
         self, response: str, batch: str, dp: int, overhead: Fraction, _reduced: tuple[int, ...]

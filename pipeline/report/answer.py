@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config import INTERVAL_RULES
 from pipeline.report import theme
 from pipeline.report.theme import percent, plural, points, short, spread, whole
 from pipeline.schema import BUCKET_MEANING
 
 if TYPE_CHECKING:
     from pipeline.config import Scenario
+    from pipeline.lake.store import Record
 
 Row = dict[str, Any]
 
@@ -32,10 +34,18 @@ ALL_DOWN = (
     "Every outage counts as GPUs down, as the source says. Some kinds, such as a fan or a redundant power "
     "supply, may leave a node computing; [trace.severity] in the scenario tells them apart."
 )
+INTERVAL = (
+    "The interval between saves is the best one for the failures that did happen (hindsight): a job that "
+    "does not know them beforehand does a little worse."
+)
+IDEAL_PACE = (
+    "A group at a reduced degree t is taken to be TP/t slower, no more. That flatters it where attention "
+    "heads or shards do not divide evenly."
+)
 BOOST = (
     "ntp-pw needs racks that let surviving GPUs draw up to {:g} times their design power, with {} of "
-    "rack power in reserve. Where they make up for failed GPUs, faster repairs bring little, or even a little less: "
-    "more GPUs at work are more GPUs that can fail."
+    "rack power in reserve. Where they make up for failed GPUs, faster repairs bring little, or even a "
+    "little less: more GPUs at work are more GPUs that can fail."
 )
 MAY_COMPUTE = (
     "Every outage counts as GPUs down, as the source says. These kinds may leave a node computing: {}. "
@@ -103,10 +113,8 @@ def warnings(quality: Sequence[Row]) -> list[str]:
     refused = counts.get("rows rejected")
     if refused and refused["count"]:
         reason = counts["rejected because"]["reason"]
-        found.append(
-            f"{whole(refused['count'])} of {whole(refused['of_count'])} rows of the log were rejected and are "
-            f"not in the answer, most of them because: {reason}"
-        )
+        share = f"{whole(refused['count'])} of {whole(refused['of_count'])} rows of the log"
+        found.append(f"{share} were rejected and are not in the answer, most of them because: {reason}")
     if counts["clears of no open fault"]["count"]:
         found.append(f"{plural(counts['clears of no open fault']['count'], 'clear')} closed no open fault")
     for item, words in (
@@ -122,6 +130,14 @@ def warnings(quality: Sequence[Row]) -> list[str]:
 def notes(scenario: Scenario, faults: Row) -> list[str]:
     """Return what a reader must know beside the numbers."""
     found = [] if faults["app_faults"] else [LOWER_BOUND]
+    costs = [policy.costs for policy in scenario.policies]
+    if (
+        any(cost.checkpoint_interval_s in INTERVAL_RULES for cost in costs)
+        and not scenario.trace.is_synthetic
+    ):
+        found.append(INTERVAL)
+    if any(policy.reduced_tp for policy in scenario.policies):
+        found.append(IDEAL_PACE)
     if any(policy.response == "ntp-pw" for policy in scenario.policies):
         found.append(BOOST.format(scenario.power.boost_cap, percent(scenario.power.rack_headroom_frac)))
     chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset
@@ -130,6 +146,25 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
     elif faults["outages"] and faults["down"] == faults["outages"] and not chosen:
         found.append(ALL_DOWN)
     return [*found, HINDSIGHT]
+
+
+def headroom(scenario: Scenario, records: Sequence[Record]) -> list[str]:
+    """Return what each reduced degree needs to keep the healthy pace, when a policy boosts power."""
+    if not any(policy.response == "ntp-pw" for policy in scenario.policies):
+        return []
+    rows: list[Row] = next((r.facts["least_headroom"] for r in records if "least_headroom" in r.facts), [])
+    given = scenario.power.rack_headroom_frac
+    found = []
+    for row in rows:
+        if row["power_tdp"] is None:
+            found.append(f"TP {row['degree']}: cannot keep the healthy pace within the boost cap.")
+            continue
+        enough = "within" if row["headroom_frac"] <= given else "beyond"
+        found.append(
+            f"TP {row['degree']}: keeps the healthy pace at {row['power_tdp']:.3f} TDP a GPU, with at least "
+            f"{percent(row['headroom_frac'])} of rack headroom ({enough} the {percent(given)} given)."
+        )
+    return found
 
 
 def lines(rows: Sequence[Row], quality: Sequence[Row], *, app_faults: bool) -> list[str]:
@@ -212,8 +247,10 @@ def half_repair(row: Row) -> str:
     gain = row["half_repair_gain_gpu_h_per_day"]
     if gain is None:
         return "nothing to repair"
-    if row["half_repair_gain_low_frac"] < 0 < row["half_repair_gain_high_frac"]:
+    if row["half_repair_gain_low_frac"] <= 0 <= row["half_repair_gain_high_frac"]:
         low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
+        if low == high:
+            return "no change"
         return f"no clear change: {low.removesuffix(' points')} to {high} over placements"
     more = "more" if gain >= 0 else "fewer"
     low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
@@ -229,4 +266,10 @@ def may_compute(row: Row) -> str:
 
 
 def _spares(row: Row) -> str:
-    return plural(row["spare_domains"], "spare domain") if row["spare_domains"] else "no spare domain"
+    """Return the domains held back, and those that fill no whole replica beside them."""
+    held = plural(row["spare_domains"], "spare domain") if row["spare_domains"] else "no spare domain"
+    return (
+        f"{held}, {plural(row['idle_domains'], 'domain')} beyond the replicas"
+        if row["idle_domains"]
+        else held
+    )

@@ -58,6 +58,8 @@ def values(scenario: Scenario) -> list[Value]:
     rows: list[Value] = []
     for section in ("trace", "cluster", "job", "costs", "power"):
         rows += _rows(section, section, getattr(scenario, section), noted)
+    if not scenario.trace.is_synthetic:  # a log has no seed and no start of its own
+        rows = [row for row in rows if (row.section, row.key) not in {("trace", "seed"), ("trace", "start")}]
     for index, policy in enumerate(scenario.policies, 1):
         rows += _rows(f"policy {policy.name}", f"policy {index}", policy, noted)
         own = {key for place, key in noted if place == f"policy {index}.costs"}

@@ -155,6 +155,7 @@ def context(
         "figures": [shown(item) for item in drawn],
         "quality": quality,
         "values": _grouped([vars(value) for value in assumptions.values(scenario)], "section"),
+        "power_notes": answer.headroom(scenario, records),
         "preset_notes": [text for record in records for text in record.facts.get("assumptions", [])],
         "records": [provenance(record) for record in records],
         "files": _files(con),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import duckdb
 
 STAGE = "report"
+_PACKAGES = ("duckdb", "polars", "altair", "vl-convert-python", "jinja2")
 PAGE, NUMBERS = "index.html", "report.json"
 FORMATS = ("png", "svg", "csv")
 _SCALE = 2  # pixels of a PNG for each pixel of the chart
@@ -46,8 +47,8 @@ def stage(
     inputs = {
         "tables": [stages.content(record) for record in read],
         "facts": [record.facts for record in read],
-        "queries": stages.sql_version(query.path for query in queries.values()),
-        "headers": [query.header for query in queries.values()],
+        # As they stand, comments too: the page shows them.
+        "queries": {name: query.text for name, query in queries.items()},
         "scenario": scenario.name,
         "values": scenario.fingerprint(),
         "comments": sorted(map(list, assumptions.comments(scenario.path).items())),
@@ -167,7 +168,7 @@ def _connection(lake: Lake, read: Sequence[Record]) -> Iterator[duckdb.DuckDBPyC
 def _code() -> str:
     # Told by its path: importing the page costs seconds, which a run that is current must not pay.
     template = Path(__file__).with_name("template.html.j2").read_bytes()
-    code = stages.code_version("report", "lake/catalog.py", "schema.py")
+    code = stages.code_version("report", packages=_PACKAGES)
     return hashlib.sha256(code.encode() + template).hexdigest()
 
 

@@ -12,6 +12,7 @@ Source: model.md section 8.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -50,12 +51,12 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
             preset, _days(trace), cluster.nodes, cluster.gpus_per_node, seed=trace.seed, start=trace.start
         )
         kinds = [Kind(rate.scope, rate.component, "down", rate.reason) for rate in preset.rates]
-        rate_per_gpu_d = math.fsum(
-            rate.per_gpu_d for rate, kind in zip(preset.rates, kinds, strict=True) if _interrupts(trace, kind)
-        )
+        pairs = zip(preset.rates, kinds, strict=True)
+        rates = [_rate(kind, rate.per_gpu_d) for rate, kind in pairs if _interrupts(trace, kind)]
         facts = {
             "title": preset.title,
-            "rate_per_gpu_d": rate_per_gpu_d,
+            "rate_per_gpu_d": math.fsum(rate["per_gpu_d"] for rate in rates),
+            "rates": rates,
             "assumptions": assumptions(preset, trace.start),
         }
         return columns, kinds, facts
@@ -79,14 +80,20 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         columns = bootstrap.draw(
             history, _days(trace), cluster.nodes, block_d=block_d, seed=trace.seed, start=trace.start
         )
-        count = sum(_interrupts(trace, kind) for kind in history.kinds)
+        counts = Counter(
+            (kind.component, kind.reason or "") for kind in history.kinds if _interrupts(trace, kind)
+        )
         gpu_days = history.nodes * cluster.gpus_per_node * days
         about: Mapping[str, Any] = next((record.facts for record in sources), {})
         facts = {
             "title": f"{about.get('title') or trace.bootstrap}, resampled in blocks of {block_d:g} days",
             "license": about.get("license", ""),
             "homepage": about.get("homepage", ""),
-            "rate_per_gpu_d": count / gpu_days,
+            "rate_per_gpu_d": counts.total() / gpu_days,
+            "rates": [
+                {"component": component, "reason": reason, "per_gpu_d": count / gpu_days}
+                for (component, reason), count in sorted(counts.items())
+            ],
             "assumptions": bootstrap.assumptions(history, cluster.nodes, block_d, trace.start),
         }
         return columns, history.kinds, facts
@@ -144,12 +151,16 @@ def _stage(
         STAGE,
         scenario.name,
         inputs={"parameters": sha256, "version": VERSION, "severity": choices},
-        code=stages.code_version(*modules, *code, "schema.py", "units.py"),
+        code=stages.code_version(*modules, *code, packages=("numpy", "polars", "pyarrow")),
         build=build,
         log=log,
         scenario=scenario.name,
         seed=str(trace.seed),
     )
+
+
+def _rate(kind: Kind, per_gpu_d: float) -> dict[str, Any]:
+    return {"component": kind.component, "reason": kind.reason or "", "per_gpu_d": per_gpu_d}
 
 
 def _days(trace: Trace) -> float:

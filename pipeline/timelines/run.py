@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import config, units
 from pipeline.config import Scenario
-from pipeline.errors import CheckFailedError, InputError, NoDataError
+from pipeline.errors import CheckFailedError, InputError, NoDataError, nearest
 from pipeline.lake import checks, sql, stages
 from pipeline.lake.store import Lake, Record
-from pipeline.schema import TABLES, arrow_schema
+from pipeline.schema import COMPONENTS, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,7 +40,7 @@ MAY_COMPUTE = "may_compute"
 WITHOUT = "without_"
 _WHAT_IF_COMPONENTS = 12
 _FIRST_NODES = 10
-_CODE = ("timelines", "topology", "hostlist.py", "lake/sql.py", "lake/checks.py", "schema.py", "units.py")
+_PACKAGES = ("duckdb", "polars", "pyarrow", "numpy")
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     inputs = {
         "events": [stages.content(record, "events") for record in events],
         "day_0": day_0,
-        "rate_per_gpu_d": next(
-            (record.facts["rate_per_gpu_d"] for record in events if "rate_per_gpu_d" in record.facts), None
-        ),
+        "rates": next((record.facts["rates"] for record in events if "rates" in record.facts), None),
         "scenario": scenario.name,
         "values": scenario.fingerprint("trace", "cluster"),
         "queries": stages.sql_version(query.path for query in queries.values()),
@@ -94,7 +92,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
         files = [str(lake.table(record, "events")) for record in events]
         with sql.connect() as con:
             tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries, log)
-            facts["rate_per_gpu_d"] = inputs["rate_per_gpu_d"]
+            facts["rates"] = inputs["rates"]
             return stages.write_tables(folder, tables), facts
 
     return stages.run(
@@ -102,7 +100,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
         STAGE,
         scenario.name,
         inputs=inputs,
-        code=stages.code_version(*_CODE),
+        code=stages.code_version("timelines", packages=_PACKAGES),
         build=build,
         log=log,
         scenario=scenario.name,
@@ -121,6 +119,7 @@ def _tables(
     con.execute(f"create temp view ingested_events as from read_parquet({_listing(files)}) {_only(scenario)}")
     sql.build(con, [queries["events"]], {})
     span = _check_window(con, scenario, window)
+    _check_words(con, scenario)
     con.register("severity_choices", _severity_choices(scenario))
     con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
     placed, about = _placements(con, scenario, log)
@@ -154,7 +153,7 @@ def _tables(
         "domain_size": scenario.cluster.domain_size,
         **span,
         **about,
-        "what_ifs": [case.name for case in cases],
+        "what_ifs": {case.name: list(case.left_out) for case in cases},
         **counts,
     }
     return tables, facts
@@ -205,6 +204,25 @@ def _day(moment: datetime) -> str:
 def _one(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
     (row,) = con.execute(query).fetchall()
     return row
+
+
+def _check_words(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> None:
+    """Raise InputError for a word under [trace] that is no component and no reason of the log."""
+    trace = scenario.trace
+    said = {"severity": tuple(trace.severity), "exclude": trace.exclude, "may_compute": trace.may_compute}
+    if not any(said.values()):
+        return
+    reasons = {reason for (reason,) in con.execute("select distinct reason from events").fetchall() if reason}
+    for key, words in said.items():
+        for word in words:
+            if word not in COMPONENTS and word not in reasons:
+                known = [*COMPONENTS, *sorted(reasons)]
+                raise InputError(
+                    f"{scenario.path.name} [trace] {key}",
+                    f"{word!r} is no component and no reason in the log",
+                    f"one of {', '.join(COMPONENTS)}, or a reason as the log has it",
+                    nearest(word, known),
+                )
 
 
 def _severity_choices(scenario: Scenario) -> pa.Table:

@@ -5,6 +5,7 @@
 -- source: model.md section 2, rules 2 to 4
 -- caveat: pair by fault and in file order; sorting by (time, kind) puts a zero-length fault's clear before
 --   its onset. A repeated onset of an open fault opens nothing; a clear of no open fault closes nothing.
+--   An interval told again with another end (a log that has grown since) is one outage, with the latest end.
 with
 
 events as (
@@ -57,13 +58,27 @@ paired as (
     group by cluster, source, node, gpu, domain, code, outage_number
 ),
 
+intervals as (
+    select
+        min(event_id) as outage_id,
+        node,
+        gpu,
+        domain,
+        t_start,
+        max(t_end) as t_end,
+        max(component) as component,
+        max(severity) as severity,
+        max(reason) as reason,
+        count(*) as events,
+    from events
+    where kind = 'interval'
+    group by cluster, source, node, gpu, domain, code, t_start
+),
+
 logged as (
     select * from paired
     union all by name
-    select
-        event_id as outage_id, node, gpu, domain, t_start, t_end, component, severity, reason, 1 as events,
-    from events
-    where kind = 'interval'
+    select * from intervals
 ),
 
 in_window as (

@@ -95,7 +95,7 @@ items as (
     from outages cross join totals
     group by severity
     union all
-    select 9, 'outages still open at the window''s end', '', count(*) filter (is_censored), count(*) from outages
+    select 9, 'outages without a logged end', '', count(*) filter (is_censored), count(*) from outages
     union all
     select 10, 'outages with an assumed end', '', count(*) filter (end_origin = 'assumed'), count(*) from outages
     union all

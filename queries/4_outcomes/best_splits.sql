@@ -18,6 +18,7 @@ by_split as (
         any_value(response) as response,
         spare_domains,
         any_value(dp) as dp,
+        any_value(idle_domains) as idle_domains,
         count(*) as placements,
         avg(goodput_frac) as goodput_frac,
         min(goodput_frac) as goodput_low_frac,

@@ -89,6 +89,7 @@ select
     best.response,
     best.spare_domains,
     best.dp,
+    best.idle_domains,
     best.placements,
     best.goodput_frac,
     best.goodput_low_frac,

@@ -2,7 +2,7 @@
 -- grain: batch rule x component
 -- reads: best_splits, what_if_gains, lost_by_component, scenario_window
 -- units: GPU-hours, GPU-hours a day, fraction of the pool's GPU-hours; mean over placements
--- source: model.md section 7 (ledger), interface.md (loss_by_component)
+-- source: model.md section 7 (ledger)
 -- caveat: down_gpu_h is the direct loss (sums of outages); brings_back_gpu_h is what the policy that is best
 --   under the batch rule gains when the component never fails, rework, restarts and stranded GPUs included.
 --   It is null for a component that was not left out.

@@ -33,6 +33,10 @@ ROW: dict[str, Any] = {
     "half_repair_gain_frac": 0.03,
     "half_repair_gain_low_frac": 0.02,
     "half_repair_gain_high_frac": 0.04,
+    "second_component": "nic",
+    "second_component_gain_gpu_h_per_day": 2.0,
+    "response": "ntp",
+    "idle_domains": 0,
     "may_compute_goodput_frac": None,
     "may_compute_gain_frac": None,
 }
@@ -41,22 +45,61 @@ ROW: dict[str, Any] = {
 def test_the_answer_is_given_both_ways() -> None:
     """With faults that may leave a node computing, the lines tell what is kept if they do."""
     row = ROW | {"may_compute_goodput_frac": 0.97, "may_compute_gain_frac": 0.012}
-    assert "  if wounded nodes compute: 97.0 % kept (+1.2 points)" in answer.lines([row], app_faults=True)
+    assert "  if wounded nodes compute: 97.0 % kept (+1.2 points)" in answer.lines(
+        [row], QUALITY, app_faults=True
+    )
+
+
+def quality(**counts: int) -> list[dict]:
+    """Return the rows of the query `data_quality` that warnings look at."""
+    items = (
+        "rows rejected",
+        "rejected because",
+        "clears of no open fault",
+        "unplaced nodes",
+        "unplaced outages",
+    )
+    rows = [(item, counts.get(item.replace(" ", "_"), 0)) for item in items]
+    return [{"item": item, "reason": "end before start", "count": n, "of_count": 10} for item, n in rows]
+
+
+QUALITY = quality()
+
+
+def test_what_is_not_in_the_answer_is_told_with_it() -> None:
+    """Refused rows come with their main reason; unplaced nodes and outages are told."""
+    found = answer.lines([ROW], quality(rows_rejected=3, unplaced_nodes=1), app_faults=True)
+    assert found[-2:] == [
+        "note: 3 of 10 rows of the log were rejected and are not in the answer, most of them because: "
+        "end before start",
+        "note: 1 of 10 nodes fill no whole domain and are outside the pool",
+    ]
+
+
+def test_a_tie_names_both_policies() -> None:
+    """When two policies keep exactly the same, the lead sentence names both."""
+    assert answer.lead([{**ROW, "lead_frac": 0.0}]).startswith("ntp and dp-drop keep most of the pool")
+
+
+def test_domains_beyond_the_replicas_are_told() -> None:
+    """No spare domain is not said alone when domains fill no whole replica."""
+    line = answer.lines([{**ROW, "spare_domains": 0, "idle_domains": 3}], QUALITY, app_faults=True)[0]
+    assert line.endswith("no spare domain, 3 domains beyond the replicas")
 
 
 def test_lines_of_a_terminal() -> None:
     """One block a batch rule: share, spread, GPU-hours, loss, component, repair; then the lower bound."""
-    assert answer.lines([ROW], app_faults=False) == [
+    assert answer.lines([ROW], QUALITY, app_faults=False) == [
         "elastic batch: ntp keeps 80.0 % of the pool's GPU-hours, 1 spare domain",
         "  how sure: 79.0-81.0 % over 2 placements; 2.0 points ahead of dp-drop (in 2 of 2)",
         "  kept: 100 GPU-hours a day; 800 of 1,000 GPU-hours in all",
         "  largest loss: failed, 5.0 % (the GPU itself is unavailable)",
-        "  costliest component: gpu: without its faults 5 GPU-hours a day more (+4.0 points)",
-        "  half the repair time: 3 GPU-hours a day more (+3.0 points)",
+        "  main cause: gpu faults: without them 5 GPU-hours a day more (+4.0 points); without nic faults 2",
+        "  half the repair time: 3 GPU-hours a day more (+3.0 points, +2.0 to +4.0 points)",
         "no app-level faults in the log: interruptions are a lower bound",
     ]
-    assert answer.lines([ROW], app_faults=True)[-1].startswith("  half")
-    assert answer.lines([], app_faults=False) == ["no policy was replayed"]
+    assert answer.lines([ROW], QUALITY, app_faults=True)[-1].startswith("  half")
+    assert answer.lines([], QUALITY, app_faults=False) == ["no policy was replayed"]
 
 
 @pytest.mark.parametrize(

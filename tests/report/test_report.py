@@ -110,7 +110,7 @@ def test_data_quality_tells_what_the_log_lacks(text: str) -> None:
         "rows read 8",
         "rejected because: end before start 1 8",
         "unplaced nodes 1 9",
-        "outages still open at the window&#39;s end 1 7",
+        "outages without a logged end 1 7",
         "nodes with an outage 6 9",
     ):
         assert words in body, words

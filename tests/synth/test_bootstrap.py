@@ -363,7 +363,10 @@ def test_a_bootstrap_becomes_timelines(tmp_path: Path) -> None:
     built, _ = timelines.stage(lake, chosen, [record], lambda _: None)
     assert built.facts["window_us"] == 400 * US_PER_D
     assert built.facts["window_start"] == DAY_0.isoformat()
-    assert built.facts["rate_per_gpu_d"] == record.facts["rate_per_gpu_d"]
+    assert built.facts["rates"] == record.facts["rates"]
+    assert sum(rate["per_gpu_d"] for rate in record.facts["rates"]) == pytest.approx(
+        record.facts["rate_per_gpu_d"], rel=1e-12
+    )
     placements = pl.read_parquet(lake.table(built, "placements"))
     assert sorted(placements["node"])[:2] == ["node-00001", "node-00002"]
     assert placements["node"].n_unique() == 64

@@ -32,7 +32,7 @@ from pipeline.ingest.parsing import (
 )
 from pipeline.units import US_PER_D, to_us
 
-VERSION = "1"
+VERSION = "2"  # 2: a second clear of a fault with repeated onsets is refused
 TITLE = "InfiniteHBD-Trace (StepFun, 2025)"
 LICENSE = "Apache-2.0"
 HOMEPAGE = "https://github.com/stepfun-ai/InfiniteHBD-Trace"
@@ -183,14 +183,14 @@ def _instant_us(days: Any, options: Options) -> int:
 
 def _clears_without_onset(events: list[_Event]) -> set[int]:
     """Return the rows of clears with nothing open on their node and fault, by time, then file order."""
-    is_open: dict[tuple[str, str], int] = {}
+    is_open: set[tuple[str, str]] = set()
     orphans = set()
     for event in sorted(events, key=lambda event: (event.t_start, event.row)):
         key = (event.node, event.code)
         if event.kind == "onset":
-            is_open[key] = is_open.get(key, 0) + 1
-        elif is_open.get(key, 0):
-            is_open[key] -= 1
+            is_open.add(key)  # a repeated onset of an open fault opens nothing further
+        elif key in is_open:
+            is_open.remove(key)
         else:
             orphans.add(event.row)
     return orphans
