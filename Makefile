@@ -77,7 +77,7 @@ lock: ## renew both lock files to the newest versions pyproject.toml allows (nee
 
 clean: ## remove what was built, not .venv
 	rm -rf data/built reports/out build dist *.egg-info
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find pipeline tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # QUERY reaches the shell as a variable, so that quotes and dollars in it need no care.

@@ -8,6 +8,7 @@ command needs it, so that `--help` answers at once.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -108,8 +109,19 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _open_streams() -> None:
+    """Give closed streams somewhere to go, and narrow terminals every character in some form."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    _open_streams()
     options = parser().parse_args(arguments)
     try:
         code = commands.call(options)

@@ -141,7 +141,7 @@ def test_a_failed_run_leaves_the_last_good_catalog_and_page(case: Path, goodput)
 
 BAD = [
     (
-        SCENARIO.replace("2024-01-01T00:00Z", "2025-01-01T00:00Z").replace("2024-01-31", "2025-01-31"),
+        SCENARIO.replace("2024-01-01T00:00Z", "2023-01-01T00:00Z").replace("2024-01-31", "2023-01-31"),
         2,
         "outside",
     ),
@@ -287,3 +287,74 @@ def test_two_runs_into_one_root_wait_for_each_other(case: Path) -> None:
 
     assert second.returncode == 0
     assert "waiting for another run" in err
+
+
+def test_a_page_of_another_run_is_written_again(case: Path, goodput) -> None:
+    """A file with a fixed name that is not as its record says (a kill, a hand) is made anew."""
+    assert ran(goodput, case) == ALL
+    page, catalog = case / "root/reports/case/index.html", case / "root/goodput.duckdb"
+    good = page.read_bytes()
+    page.write_text("junk")
+    catalog.write_bytes(b"junk")
+
+    assert ran(goodput, case) == ["catalog", "report"]
+    assert page.read_bytes() == good
+    assert goodput("doctor")[0] == 0
+
+
+def test_a_damaged_table_is_built_again(case: Path, goodput) -> None:
+    """A table whose bytes have changed is not read; its stage runs again."""
+    assert ran(goodput, case) == ALL
+    table = next((case / "root/timelines").rglob("gpu_downtime.parquet"))
+    table.write_bytes(b"junk")
+    assert goodput("doctor")[0] == 1
+
+    assert ran(goodput, case)[0] == "timelines"
+    assert goodput("doctor")[0] == 0
+
+
+def test_an_outage_open_since_before_the_window_counts(case: Path, goodput) -> None:
+    """A node that went down before the window and never came back is down throughout."""
+    (case / "log.csv").write_text("node,start,end\nn01,2023-12-01T00:00:00Z,\n")
+    assert ran(goodput, case) == ALL
+    out = goodput("sql", "select distinct failed_gpus from cluster_timeline", "--format", "csv")[1]
+    assert out.split() == ["failed_gpus", "8"]
+
+
+BOUNDS = [
+    (
+        "[job]",
+        "[costs]\ncheckpoint_interval_s = 0.5\ncheckpoint_save_s = 0.01\n[job]",
+        "saves in the window",
+    ),
+    ('"drop"', '"dr\\u001bop"', "printable"),
+    ("[0, 1]", "[99999999999999999999]", "at most"),
+    ('"2024-01-01T00:00Z"', '"0001-01-01T00:00+10:00"', "instant of this era"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), BOUNDS)
+def test_values_beyond_all_bounds_are_one_message(case: Path, goodput, old: str, new: str, said: str) -> None:
+    """Values that no table could hold exit 2 with one message."""
+    text = SCENARIO.replace(old, new, 1)
+    assert text != SCENARIO
+    (case / "case.toml").write_text(text)
+    code, _, err = goodput("run", str(case / "case.toml"))
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_common_options_stand_anywhere(case: Path, goodput) -> None:
+    """`--json` and `--root` work before and behind the command."""
+    code, out, _ = goodput("scenarios", "--json")
+    assert code == 0
+    assert json.loads(out)["scenarios"]
+
+
+def test_the_default_root_copies_the_page(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the default root, named or not, the page is also copied to reports/out."""
+    monkeypatch.chdir(case)
+    assert cli.main(["-q", "--root", "data/built", "run", "case.toml"]) == 0
+    copied = case / "reports/out/case/index.html"
+    assert copied.read_bytes() == (case / "data/built/reports/case/index.html").read_bytes()

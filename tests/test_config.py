@@ -55,6 +55,7 @@ WRONG = [
     ('path = "log.csv"', 'path = "log.csv"\ndays = 3', ["days", "only with preset"]),
     ('source = "intervals"', 'source = "intervals"\npreset = "llama3"', ["both source and preset"]),
     ('source = "intervals"\n', "", ["neither source nor preset"]),
+    ('path = "log.csv"', 'path = "log.csv"\nseed = 3', ["seed", "given beside source", "only with preset"]),
     ('window = ["2024-01-01T00:00Z", "2024-02-01T00:00Z"]', "", ["no window"]),
     ('"2024-02-01T00:00Z"', '"2024-02-01T00:00"', ["window", "no zone", "write 2024-02-01T00:00Z"]),
     ('"2024-02-01T00:00Z"', '"2023-02-01T00:00Z"', ["window", "from before to"]),
@@ -112,6 +113,22 @@ def test_every_shipped_scenario_loads() -> None:
     assert {"demo", "hbd64", "hbd72"} <= set(config.available())
     for name in config.available():
         assert config.load(name).name == name
+
+
+def test_a_scenario_of_ones_own_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """Results go by the file's name, so a file of one's own may not be named like a shipped scenario."""
+    path = tmp_path / "demo.toml"
+    path.write_text(BASE)
+    with pytest.raises(InputError, match="the name of a shipped scenario"):
+        config.load(str(path))
+
+
+def test_every_key_is_listed_with_its_meaning() -> None:
+    """The list of keys comes from the code: each dataclass field with its default."""
+    listed = dict(config.keys())
+    assert listed["[job] tp"] == "tensor-parallel degree (required)"
+    assert listed["[costs] detect_s"].endswith("(default 120)")
+    assert all(listed.values())
 
 
 def test_an_unknown_scenario_names_the_nearest() -> None:

@@ -21,6 +21,8 @@ PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
 CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
+MOST_SEED = 2**63 - 1
+LONGEST_S = 1e9  # thirty years
 
 
 def _key(
@@ -63,7 +65,7 @@ class Trace:
         "none: without the preset's bursts and lemon nodes", None, words=CORRELATIONS
     )
     days: float | None = _key("length of a synthetic trace, days", None, above=0, high=36_525)
-    seed: int = _key("seed of a synthetic trace", 1, low=0)
+    seed: int = _key("seed of a synthetic trace", 1, low=0, high=MOST_SEED)
     start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
     severity: dict[str, str] = field(
         default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
@@ -89,7 +91,7 @@ class Cluster:
     gpus_per_node: int = _key("GPUs in a node", 8, low=1, high=1_024)
     domain_size: int = _key("GPUs in a scale-up domain", low=1, high=65_536)
     placement: str = _key("how nodes are laid onto domains", "random", words=PLACEMENTS)
-    placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0)
+    placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0, high=MOST_SEED)
     topology: str | None = _key("file that says which domain each node lies in", None)
     uneven_domains: str | None = _key(
         "refuse or drop domains of another size in the topology; left out: refuse", None, words=UNEVEN
@@ -134,13 +136,13 @@ class Job:
 class Costs:
     """What a stop and a save cost, in seconds."""
 
-    detect_s: float = _key("from the fault until it is noticed", 120, low=0)
-    restart_s: float = _key("re-init, load and re-shard", 600, low=0)
-    reconfigure_s: float = _key("a planned change of configuration", 300, low=0)
+    detect_s: float = _key("from the fault until it is noticed", 120, low=0, high=LONGEST_S)
+    restart_s: float = _key("re-init, load and re-shard", 600, low=0, high=LONGEST_S)
+    reconfigure_s: float = _key("a planned change of configuration", 300, low=0, high=LONGEST_S)
     checkpoint_interval_s: float | str = _key(
-        "running time between saves, or young / daly", "young", above=0, words=INTERVAL_RULES
+        "running time between saves, or young / daly", "young", above=0, high=LONGEST_S, words=INTERVAL_RULES
     )
-    checkpoint_save_s: float = _key("the blocking part of a save", 10, low=0)
+    checkpoint_save_s: float = _key("the blocking part of a save", 10, low=0, high=LONGEST_S)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ def load(name_or_path: str) -> Scenario:
     path = find(name_or_path)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, endless digits or nesting
         raise InputError(path.name, f"not valid TOML ({error})", "a scenario in TOML") from error
     return parse(document, name=path.stem, path=path)
 

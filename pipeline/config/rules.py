@@ -104,7 +104,10 @@ def instant(where: str, text: str) -> datetime:
         raise InputError(where, f"found {text!r}", "an ISO instant, e.g. 2024-03-30T00:00Z") from None
     if moment.tzinfo is None:
         raise InputError(where, f"{text!r} has no zone", "an instant with a zone", f"write {text}Z for UTC")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise InputError(where, f"found {text!r}", "an instant of this era") from None
 
 
 def topology_of(scenario: Scenario) -> Fitted:
@@ -204,8 +207,9 @@ def _check_curve(where: str, power: Power) -> None:
 
 
 def _check_policy(place: str, policy: Policy, scenario: Scenario) -> None:
-    if not policy.name.strip():
-        raise InputError(f"{place} name", "empty", "a name")
+    if not policy.name.strip() or not policy.name.isprintable():
+        found = f"found {policy.name!r}" if policy.name.strip() else "empty"
+        raise InputError(f"{place} name", found, "a name in printable characters")
     for degree in policy.reduced_tp:
         if degree >= scenario.job.tp:
             raise InputError(

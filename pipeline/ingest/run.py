@@ -25,7 +25,7 @@ from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
 from pipeline.ingest import sources
 from pipeline.ingest.fetch import fetch
 from pipeline.ingest.files import Found, find, read_bytes
-from pipeline.ingest.parsing import Options, Parsed
+from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record, now, sha256_of
 from pipeline.schema import KINDS, SCOPES, SEVERITIES, TABLES, arrow_schema
@@ -109,6 +109,10 @@ def _ingest_found(
     changed = options.plain()
     suffix = f"-{stages.input_hash(changed)[:8]}" if changed else ""
 
+    # A row refused for being in the future may be acceptable by now: such a file is read again.
+    before = lake.record(STAGE, f"{source}/{sha256[:16]}{suffix}")
+    again = {"read_at": now().isoformat()} if before and before.facts.get("in_future") else {}
+
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
         parsed = module.read(data, found.name, options)
         _check(source, parsed)
@@ -136,13 +140,15 @@ def _ingest_found(
         files = stages.write_tables(folder, {name: _stored(name, table) for name, table in tables.items()})
         day_0 = getattr(module, "DAY_0", None)
         about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage")}
+        in_future = parsed.rejects["reason"].str.contains(IN_FUTURE, literal=True).any()
+        counts["in_future"] = bool(in_future)
         return files, {**whence, **cluster, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
 
     return stages.run(
         lake,
         STAGE,
         f"{source}/{sha256[:16]}{suffix}",
-        inputs={"sha256": sha256, "source": source, "version": module.VERSION, "options": changed},
+        inputs={"sha256": sha256, "source": source, "version": module.VERSION, "options": changed, **again},
         code=stages.code_version(
             "ingest/parsing.py",
             f"ingest/sources/{sources.module_file(source).name}",

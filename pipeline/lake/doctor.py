@@ -58,10 +58,10 @@ def _manifest(lake: Lake) -> list[Finding]:
         output.path
         for record in records.values()
         for output in record.outputs.values()
-        if not lake.path(output.path).is_file()
+        if not lake.is_intact(output)
     ]
     if missing:
-        found = f"{len(missing)} files missing, e.g. {missing[0]}"
+        found = f"{len(missing)} files missing or changed, e.g. {missing[0]}"
         return [Finding("manifest", found, is_good=False, hint="run the scenario again: it is rebuilt")]
     return [Finding("manifest", f"{len(records)} records, all files there")]
 

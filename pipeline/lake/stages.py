@@ -165,7 +165,8 @@ def _output(lake: Lake, path: Path) -> Output:
         import pyarrow.parquet as pq
 
         rows = pq.read_metadata(path).num_rows
-    return Output(path.relative_to(lake.root).as_posix(), sha256_of(path), rows)
+    name = path.relative_to(lake.root).as_posix()
+    return Output(name, sha256_of(path), rows, path.stat().st_size)
 
 
 def write_tables(folder: Path, tables: Mapping[str, Any]) -> dict[str, Path]:

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 CATALOG = "goodput.duckdb"
-_FORMAT = 1
+_FORMAT = 2
 _CHUNK_BYTES = 1 << 20
+CHECKED_BYTES = 64 << 20
+_AWKWARD = "\\?"  # DuckDB reads them as a separator and as a pattern
 
 
 @contextlib.contextmanager
@@ -100,11 +102,12 @@ def _sync(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """One current table of a stage: its file (relative to the root), hash and number of rows."""
+    """One current output of a stage: its file (relative to the root), hash, number of rows and size."""
 
     path: str
     sha256: str
     rows: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,9 @@ class Lake:
     @contextlib.contextmanager
     def lock(self, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
         """Hold the root's write lock; wait for another run, after telling the user through `on_wait`."""
+        bad = sorted(set(_AWKWARD) & set(str(self.root)))
+        if bad:
+            raise InputError(str(self.root), f"a root with {' and '.join(bad)}", "a path without \\ and ?")
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             stream = (self.root / ".lock").open("w")
@@ -173,11 +179,22 @@ class Lake:
             raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
 
     def record(self, stage: str, scope: str) -> Record | None:
-        """Return the current record of a stage for a scope, if its files are all there."""
+        """Return the current record of a stage for a scope, if its files are there as they were written.
+
+        A page and the catalog have fixed names: after a kill between such a file and its record, the
+        file is of another run than the record says.
+        """
         found = self.records().get(f"{stage}/{scope}")
-        if found and all((self.root / output.path).is_file() for output in found.outputs.values()):
+        if found and all(self.is_intact(output) for output in found.outputs.values()):
             return found
         return None
+
+    def is_intact(self, output: Output) -> bool:
+        """Return whether a file is there with its size and, up to CHECKED_BYTES, with its hash."""
+        path = self.root / output.path
+        if not path.is_file() or path.stat().st_size != output.bytes:
+            return False
+        return output.bytes > CHECKED_BYTES or sha256_of(path) == output.sha256
 
     def publish(self, record: Record) -> None:
         """Make a record current."""

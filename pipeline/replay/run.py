@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 STAGE = "replay"
+MOST_SAVES = 2_000_000
 _PACKAGES = ("polars", "pyarrow", "numpy")
 _READS = ("gpu_downtime", "onsets", "what_if_gpu_downtime", "what_if_onsets")
 
@@ -102,6 +103,18 @@ def stage(
     )
 
 
+def _check_saves(scenario: Scenario, policy: Policy, interval_s: float, window_us: int) -> None:
+    """Raise InputError when the saves of a window would not fit in a table of states."""
+    saves = window_us / units.US_PER_S / (interval_s + policy.costs.checkpoint_save_s)
+    if saves > MOST_SAVES:
+        raise InputError(
+            f"{scenario.path.name} [costs] checkpoint_interval_s",
+            f"{interval_s:g} s makes {saves:,.0f} saves in the window",
+            f"at most {MOST_SAVES:,}",
+            "a longer interval, or a shorter window",
+        )
+
+
 def _least_headroom(scenario: Scenario) -> list[dict[str, Any]]:
     degrees = {degree for policy in scenario.policies for degree in policy.reduced_tp}
     return Study(scenario).least_headroom(tuple(degrees))
@@ -120,6 +133,7 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
         for seed in seeds:
             spans: list[Span] = []
             row = study.row(policy, logged, seed, spans)
+            _check_saves(scenario, policy, row["checkpoint_interval_s"], timelines.facts["window_us"])
             outcomes.append(row)
             interval_us = units.seconds_to_us(row["checkpoint_interval_s"])
             save_us = units.seconds_to_us(policy.costs.checkpoint_save_s)
@@ -175,17 +189,17 @@ def load(lake: Lake, scenario: Scenario, timelines: Record) -> Failures:
     """Return the failures as the log has them."""
     import polars as pl
 
-    downtime = pl.read_parquet(lake.table(timelines, "gpu_downtime"))
-    onsets = pl.read_parquet(lake.table(timelines, "onsets"))
+    downtime = pl.read_parquet(lake.table(timelines, "gpu_downtime"), glob=False)
+    onsets = pl.read_parquet(lake.table(timelines, "onsets"), glob=False)
     return _failures(scenario, timelines, downtime, onsets)
 
 
 def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[str, Failures]]:
     import polars as pl
 
-    downtime = pl.read_parquet(lake.table(timelines, "what_if_gpu_downtime"))
-    onsets = pl.read_parquet(lake.table(timelines, "what_if_onsets"))
-    for name, left_out in timelines.facts["what_ifs"].items():
+    downtime = pl.read_parquet(lake.table(timelines, "what_if_gpu_downtime"), glob=False)
+    onsets = pl.read_parquet(lake.table(timelines, "what_if_onsets"), glob=False)
+    for name, left_out in timelines.facts["what_ifs"]:
         chosen = pl.col("what_if") == name
         mine = downtime.filter(chosen), onsets.filter(chosen)
         yield name, _failures(scenario, timelines, *mine, left_out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +53,20 @@ def comments(path: Path) -> dict[tuple[str, str], str]:
     return found
 
 
+def _given(path: Path) -> dict[tuple[str, str], str]:
+    """Return the keys that a scenario sets, however it spells its tables, each without a comment."""
+    document = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    policies = document.pop("policy", [])
+    tables = {name: table for name, table in document.items() if isinstance(table, dict)}
+    for number, policy in enumerate(policies, 1):
+        tables[f"policy {number}"] = policy
+        tables[f"policy {number}.costs"] = policy.get("costs", {})
+    return {(name, key): "" for name, table in tables.items() for key in table}
+
+
 def values(scenario: Scenario) -> list[Value]:
     """Return every value of a scenario in the file's order of sections; keys without a value are left out."""
-    noted = comments(scenario.path)
+    noted = {**_given(scenario.path), **comments(scenario.path)}
     rows: list[Value] = []
     for section in ("trace", "cluster", "job", "costs", "power"):
         rows += _rows(section, section, getattr(scenario, section), noted)

@@ -118,7 +118,6 @@ def _tables(
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     con.execute(f"create temp view ingested_events as from read_parquet({_listing(files)}) {_only(scenario)}")
     sql.build(con, [queries["events"]], {})
-    span = _check_window(con, scenario, window)
     _check_words(con, scenario)
     con.register("severity_choices", _severity_choices(scenario))
     con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
@@ -138,6 +137,7 @@ def _tables(
         given=("events", "severity_choices", "blast_radius", "placements"),
     )
     sql.build(con, chain, parameters)
+    span = _check_window(con, scenario, window)
     broken = checks.broken(con, STORED, parameters)
     if broken:
         raise CheckFailedError(scenario.path.name, "; ".join(broken), "no row that breaks a rule")
@@ -153,7 +153,7 @@ def _tables(
         "domain_size": scenario.cluster.domain_size,
         **span,
         **about,
-        "what_ifs": {case.name: list(case.left_out) for case in cases},
+        "what_ifs": [[case.name, list(case.left_out)] for case in cases],
         **counts,
     }
     return tables, facts
@@ -185,7 +185,10 @@ def _check_window(
         raise NoDataError(
             f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault"
         )
-    if rows and not (units.to_us(window.start) <= last and first < units.to_us(window.end)):
+    # An outage that is open since before the window meets it, whenever its last row was written.
+    ((meeting,),) = con.execute("select count(*) from outages").fetchall()
+    inside = units.to_us(window.start) <= last and first < units.to_us(window.end) if rows else True
+    if not inside and not meeting:
         raise InputError(
             f"{scenario.path.name} [trace] window",
             f"{_day(window.start)} to {_day(window.end)} lies outside the trace",

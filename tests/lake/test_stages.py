@@ -142,3 +142,39 @@ def test_sql_version_counts_names_not_order(tmp_path: Path) -> None:
     assert stages.sql_version([one, two]) == stages.sql_version([two, one])
     before = stages.sql_version([one])
     assert stages.sql_version([one.rename(tmp_path / "new.sql")]) != before
+
+
+def test_code_version_follows_imports(package: Path) -> None:
+    """A stage's code is all that it imports, so that no module it uses can be forgotten."""
+    (package / "used.py").write_text("X = 1\n")
+    (package / "stage.py").write_text("from pipeline.used import X\n")
+    before = stages.code_version("stage.py")
+    (package / "used.py").write_text("X = 22\n")
+
+    assert stages.code_version("stage.py") != before
+    assert stages.code_version(alone=["stage.py"]) != stages.code_version("stage.py")
+
+
+def test_code_version_counts_package_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of a library may give other bytes, so it makes the stage stale."""
+    before = stages.code_version("units.py", packages=["duckdb"])
+    monkeypatch.setattr(stages.importlib.metadata, "version", lambda _: "99")
+
+    assert stages.code_version("units.py", packages=["duckdb"]) != before
+
+
+def test_every_stage_hashes_what_it_uses() -> None:
+    """The closure of a stage holds config, schema and the SQL runner; none of them is listed by hand."""
+    for stage, used in {
+        "timelines": ("config/rules.py", "synth/contract.py", "lake/checks.py", "lake/sql.py"),
+        "replay": ("config/model.py", "schema.py", "units.py"),
+        "report": ("config/model.py", "lake/sql.py", "units.py", "__init__.py"),
+    }.items():
+        waiting, seen = list(stages._files(stage)), set()
+        while waiting:
+            path = waiting.pop()
+            if path not in seen:
+                seen.add(path)
+                names = stages._meaning(path).imports
+                waiting += [file for name in names if (file := stages._module_file(name))]
+        assert {stages.PACKAGE / place for place in used} <= seen, stage

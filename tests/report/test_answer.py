@@ -70,8 +70,10 @@ def test_what_is_not_in_the_answer_is_told_with_it() -> None:
     """Refused rows come with their main reason; unplaced nodes and outages are told."""
     found = answer.lines([ROW], quality(rows_rejected=3, unplaced_nodes=1), app_faults=True)
     assert found[-2:] == [
-        "note: 3 of 10 rows of the log were rejected and are not in the answer, most of them because: "
-        "end before start",
+        (
+            "note: 3 of 10 rows of the log were rejected and are not in the answer, most of them because: "
+            "end before start"
+        ),
         "note: 1 of 10 nodes fill no whole domain and are outside the pool",
     ]
 

@@ -66,7 +66,7 @@ def test_the_stage_stores_its_tables(tmp_path: Path) -> None:
     assert record.facts["event_nodes"] == 4
     assert record.facts["censored"] == 1
     assert record.facts["unplaced_nodes"] == 0
-    assert record.facts["what_ifs"] == {"half_repair": [], "without_gpu": ["gpu"]}
+    assert record.facts["what_ifs"] == [["half_repair", []], ["without_gpu", ["gpu"]]]
     outages = pl.read_parquet(lake.table(record, "outages"))
     assert outages.select("node", "duration_s").rows() == [("a", 40), ("b", 60), ("c", 0), ("d", 40)]
 

@@ -227,3 +227,11 @@ def test_onsets_and_clears_pair_by_fault_and_in_file_order() -> None:
 
 
 ROWS = [(1, "x"), (2, "x"), (4, "x"), (5, "x"), (6, "x"), (6, "x"), (7, "y"), (9, "y")]
+
+
+def test_an_interval_told_again_is_one_outage() -> None:
+    """A log that has grown tells the end of an outage that was open: one outage, with the later end."""
+    log = [Fault("a", None, 2, None), Fault("a", None, 2, 9)]
+    with lab.built(log, lab.placements(["a"], lab.cluster(1, 8, 8)), WINDOW, 8) as con:
+        rows = con.execute("select events, is_censored, duration_s from outages").fetchall()
+    assert rows == [(2, False, 7.0)]
