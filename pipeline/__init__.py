@@ -9,6 +9,7 @@ The floors, top to bottom; a floor imports only from floors below it:
     config                                     a scenario
     topology                                   which node lies in which domain
     schema, hostlist                           columns, units, meanings; lists of hosts
+    discovery                                  pieces found by folder
     errors | units | resources
 """
 

@@ -8,44 +8,35 @@ named, with what it lacks.
 
 from __future__ import annotations
 
-import ast
-import importlib
-import pkgutil
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
 
-from pipeline.errors import InputError, listed, nearest
+from pipeline import discovery
+from pipeline.errors import InputError
 
 _TEXTS = ("VERSION", "TITLE", "LICENSE", "HOMEPAGE")
 
 
 def names() -> list[str]:
     """Return the names of all sources, sorted."""
-    stems = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+    return discovery.names(__path__)
 
 
 def descriptions() -> dict[str, str]:
-    """Return name -> first line of the docstring, without importing the modules (they load polars)."""
-    return {name: _first_line(module_file(name)) for name in names()}
+    """Return name -> first line of the docstring, without importing the modules."""
+    return discovery.descriptions("source", __path__)
 
 
 def module_file(name: str) -> Path:
     """Return the file of a source; raise InputError when there is no such source."""
-    stem = name.replace("-", "_")
-    for folder in __path__:
-        path = Path(folder) / f"{stem}.py"
-        if name in names() and path.is_file():
-            return path
-    hint = nearest(name, names()) or "`goodput sources` lists them"
-    raise InputError(f"source {name!r}", "unknown", f"one of {listed(names())}", hint)
+    return discovery.module_file("source", name, __path__)
 
 
 def load(name: str) -> ModuleType:
     """Return a source's module; raise InputError when it is unknown or breaks the contract."""
     path = module_file(name)
-    module = importlib.import_module(f"{__name__}.{path.stem}")
+    module = discovery.module(__name__, "source", name, __path__)
     problem = _problem(module)
     if problem:
         raise InputError(f"source {name!r} ({path.name})", problem, "a module as `sources/__init__.py` says")
@@ -71,8 +62,3 @@ def _problem(module: ModuleType) -> str:
     if day_0 is not None and not (isinstance(day_0, datetime) and day_0.tzinfo is not None):
         return "DAY_0 is not an instant with a zone"
     return ""
-
-
-def _first_line(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_bytes())) or ""
-    return docstring.split("\n", 1)[0]

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from functools import cache
 from types import ModuleType
 
+from pipeline import discovery
 from pipeline.config import BATCHES
-from pipeline.errors import InputError, listed, nearest
+from pipeline.errors import listed
 
 
 def names() -> list[str]:
-    """Return the names of all responses."""
-    return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__))
+    """Return the names of all responses, sorted."""
+    return discovery.names(__path__)
 
 
 @cache
 def load(name: str) -> ModuleType:
     """Return a response's module; raise InputError when it is unknown, TypeError when it is broken."""
-    if name not in names():
-        raise InputError(f"response {name!r}", "unknown", f"one of {listed(names())}", nearest(name, names()))
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    module = discovery.module(__name__, "response", name, __path__)
     _check(name, module)
     return module
 

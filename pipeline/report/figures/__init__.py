@@ -8,28 +8,22 @@ text. It computes no metric.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from functools import cache
 from types import ModuleType
 
-from pipeline.errors import InputError, listed, nearest
+from pipeline import discovery
 
 
 def names() -> list[str]:
     """Return the names of all figures, in page order."""
-    found = [info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__)]
-    return sorted(found, key=lambda name: (load(name).ORDER, name))
+    return sorted(discovery.names(__path__), key=lambda name: (load(name).ORDER, name))
 
 
 @cache
 def load(name: str) -> ModuleType:
     """Return the module of a figure; raise InputError for an unknown name, TypeError for a broken module."""
-    known = sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__))
-    if name not in known:
-        raise InputError(f"figure {name!r}", "unknown", f"one of {listed(known)}", nearest(name, known))
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    module = discovery.module(__name__, "figure", name, __path__)
     check(name, module)
     return module
 
