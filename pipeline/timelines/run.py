@@ -343,7 +343,7 @@ def _what_ifs(
     """Return the downtime and onsets of each what-if, told apart by the column `what_if`."""
     import pyarrow as pa
 
-    wanted = ("placed_outages", "gpu_segments", "downtime_us", "gpu_downtime", "onsets")
+    wanted = ("placed_outages", "gpu_segments", "segment_outages", "downtime_us", "gpu_downtime", "onsets")
     steps = [query for query in chain if query.name in wanted]
     parts: dict[str, list[pa.Table]] = {"gpu_downtime": [], "onsets": []}
     for case in cases:

@@ -1,35 +1,13 @@
 -- title: Union of outages per GPU range, in microseconds of the window
 -- grain: placement seed x domain x GPU range x interval
--- reads: placed_outages, gpu_segments
+-- reads: segment_outages
 -- units: t_start_us, t_end_us are microseconds since the window's start, [t_start, t_end)
 -- source: model.md section 1 (downtime) and section 3
 -- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets.
 with
 
-placed_outages as (
-    select * from placed_outages where t_end_us > t_start_us
-),
-
-gpu_segments as (
-    select * from gpu_segments
-),
-
 covered as (
-    select
-        outage.scenario,
-        outage.placement_seed,
-        outage.domain_id,
-        segment.gpu_first,
-        segment.gpu_last,
-        t_start_us,
-        t_end_us,
-    from placed_outages as outage
-    inner join gpu_segments as segment
-        on
-            segment.placement_seed = outage.placement_seed
-            and segment.domain_id = outage.domain_id
-            and segment.gpu_first >= outage.gpu_first
-            and segment.gpu_last <= outage.gpu_last
+    select * from segment_outages where t_end_us > t_start_us
 ),
 
 reached as (

@@ -1,19 +1,11 @@
 -- title: Instants at which GPUs that were up go down, and app-level faults
 -- grain: instant x outage x GPU range
--- reads: placed_outages, gpu_segments, downtime_us, outages, placements
+-- reads: segment_outages, downtime_us, outages, placements
 -- units: times UTC; GPU indices within the domain, both ends inclusive
 -- source: model.md section 3
 -- caveat: a zero-length outage is an onset too; one that falls on GPUs already down (or that come back
 --   at this very instant) is not. Onsets at or before the window's start set the initial state instead.
 with
-
-placed_outages as (
-    select * from placed_outages where t_start_us > 0 and t_start_us < $window_us
-),
-
-gpu_segments as (
-    select * from gpu_segments
-),
 
 downtime_us as (
     select * from downtime_us
@@ -35,21 +27,7 @@ seeds as (
 ),
 
 candidates as (
-    select
-        outage.scenario,
-        outage.placement_seed,
-        outage.domain_id,
-        segment.gpu_first,
-        segment.gpu_last,
-        t_start_us,
-        outage_id,
-    from placed_outages as outage
-    inner join gpu_segments as segment
-        on
-            segment.placement_seed = outage.placement_seed
-            and segment.domain_id = outage.domain_id
-            and segment.gpu_first >= outage.gpu_first
-            and segment.gpu_last <= outage.gpu_last
+    select * from segment_outages where t_start_us > 0 and t_start_us < $window_us
 ),
 
 was_up as (

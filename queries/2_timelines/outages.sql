@@ -5,7 +5,8 @@
 -- source: model.md section 2, rules 2 to 4
 -- caveat: pair by fault and in file order; sorting by (time, kind) puts a zero-length fault's clear before
 --   its onset. A repeated onset of an open fault opens nothing; a clear of no open fault closes nothing.
---   An interval told again with another end (a log that has grown since) is one outage, with the latest end.
+--   An open interval that another file tells again with its end (a log that has grown since) is that one outage;
+--   two rows of one file stay two, and one row of two versions of a file is at the same place in both.
 with
 
 events as (
@@ -60,19 +61,27 @@ paired as (
 
 intervals as (
     select
-        min(event_id) as outage_id,
-        node,
-        gpu,
-        domain,
-        t_start,
-        max(t_end) as t_end,
-        max(component) as component,
-        max(severity) as severity,
-        max(reason) as reason,
-        count(*) as events,
+        event_id as outage_id, node, gpu, domain, t_start, t_end, component, severity, reason, 1 as events,
     from events
-    where kind = 'interval'
-    group by cluster, source, node, gpu, domain, code, t_start
+    where
+        kind = 'interval'
+        and (
+            t_end is not null
+            or not exists (
+                select 1 from events as later
+                where
+                    later.kind = 'interval'
+                    and later.t_end is not null
+                    and later.t_start = events.t_start
+                    and later.cluster = events.cluster
+                    and later.source = events.source
+                    and later.code = events.code
+                    and later.node is not distinct from events.node
+                    and later.gpu is not distinct from events.gpu
+                    and later.domain is not distinct from events.domain
+                    and (later.file <> events.file or later."row" = events."row")
+            )
+        )
 ),
 
 logged as (

@@ -153,7 +153,7 @@ MUTATIONS = {
     ),
     "an outage of no length interrupts nothing": Mutation(
         f"{SQL}/onsets.sql",
-        (("placed_outages where t_start", "placed_outages where t_end_us > t_start_us and t_start"),),
+        (("segment_outages where t_start", "segment_outages where t_end_us > t_start_us and t_start"),),
         "log",
     ),
     "the union looks back one outage only": Mutation(

@@ -6,12 +6,14 @@ import os
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from pipeline.lake import checks
 from pipeline.lake import sql as lake_sql
+from pipeline.schema import arrow_schema
 from pipeline.timelines import run
 from tests.timelines import lab
 from tests.timelines.lab import Fault
@@ -229,9 +231,15 @@ def test_onsets_and_clears_pair_by_fault_and_in_file_order() -> None:
 ROWS = [(1, "x"), (2, "x"), (4, "x"), (5, "x"), (6, "x"), (6, "x"), (7, "y"), (9, "y")]
 
 
-def test_an_interval_told_again_is_one_outage() -> None:
-    """A log that has grown tells the end of an outage that was open: one outage, with the later end."""
-    log = [Fault("a", None, 2, None), Fault("a", None, 2, 9)]
-    with lab.built(log, lab.placements(["a"], lab.cluster(1, 8, 8)), WINDOW, 8) as con:
-        rows = con.execute("select events, is_censored, duration_s from outages").fetchall()
-    assert rows == [(2, False, 7.0)]
+@pytest.mark.parametrize(("file", "row", "outages"), [("f", 2, 2), ("g", 2, 1), ("f", 1, 1)])
+def test_an_open_interval_told_again_with_its_end_is_one_outage(file: str, row: int, outages: int) -> None:
+    """A log that has grown tells the end of an outage that was open; two rows of one file stay two."""
+    events = lab.events([Fault("a", None, 2, None), Fault("a", None, 2, 9)]).to_pydict()
+    events["file"], events["row"] = ["f", file], [1, row]
+    with lake_sql.connect() as con:
+        rows = pa.table(events, schema=arrow_schema("events"))
+        placed = lab.placements(["a"], lab.cluster(1, 8, 8))
+        lab.build(con, rows, placed, lab.parameters(WINDOW, 8))
+        found = con.execute("select is_censored from outages order by is_censored").fetchall()
+    assert len(found) == outages
+    assert found[0] == (False,)
