@@ -219,7 +219,9 @@ def halves(hbd: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
     target = built.lake.path("events.parquet")
     target.parent.mkdir(parents=True, exist_ok=True)
     split.write_parquet(target)
-    output = type(hbd.events.outputs["events"])("events.parquet", "halves", split.height)
+    output = type(hbd.events.outputs["events"])(
+        "events.parquet", "halves", split.height, target.stat().st_size
+    )
     built.events = Record(**{**vars(hbd.events), "outputs": {"events": output}})
     return built
 
