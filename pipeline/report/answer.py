@@ -24,7 +24,7 @@ RESPONSE_WORDS = {
     "rigid": "every replica must be whole, else the job waits",
     "dp-drop": "a replica that lost a group is left out",
     "ntp": "a wounded replica goes on at a smaller TP degree with fewer samples",
-    "ntp-pw": "as ntp, and the survivors draw more power to keep pace",
+    "ntp-pw": "a wounded replica goes on at a smaller TP degree; its survivors draw more power to keep pace",
 }
 LOWER_BOUND = (
     "The log holds no app-level fault (a crash or hang that takes no GPU away). The interruptions counted "
