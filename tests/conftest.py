@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a red run is a change of ours and not of the dice; no deadline,
+# because machines are shared. A longer, random search is a run of its own.
+settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+settings.load_profile("steady")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
