@@ -22,9 +22,3 @@ def folder(name: str) -> Path:
             return candidate
     message = f"the shipped folder {name!r} is missing from this installation"
     raise FileNotFoundError(message)
-
-
-def checkout() -> Path | None:
-    """Return the root of the checkout the package runs from, or None for an installed wheel."""
-    root = _PACKAGE.parent
-    return root if (root / "pyproject.toml").is_file() and (root / "queries").is_dir() else None

@@ -31,7 +31,6 @@ COMPONENTS = (
     "planned",
     "unknown",
 )
-END_ORIGINS = ("logged", "assumed", "window")
 
 # The ledger's buckets in the order people read them (model.md section 7). `gain` is subtracted.
 BUCKETS = (
@@ -64,7 +63,6 @@ BUCKET_MEANING = {
     "static": "healthy, can never be used with this TP and domain size",
     "gain": "subtracted: work beyond the number of GPUs that did it (boosted clocks)",
 }
-STATES = ("running", "saving", "starting", "reconfiguring", "paused")
 
 
 @dataclass(frozen=True)

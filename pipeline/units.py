@@ -10,7 +10,6 @@ from fractions import Fraction
 from math import isqrt
 
 US_PER_S = 1_000_000
-S_PER_MIN = 60
 S_PER_H = 3_600
 S_PER_D = 86_400
 H_PER_D = 24

@@ -147,7 +147,6 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
         rows = [
             study.row(replace(line, spare_domains=spare), logged, seed)
             for spare in study.splits()
-            if spare_fits(scenario, spare)
             for seed in seeds
         ]
         splits += rows
@@ -164,11 +163,6 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
         "splits": pa.Table.from_pylist(splits, schema=arrow_schema("splits")),
         "what_ifs": pa.Table.from_pylist(what_ifs, schema=arrow_schema("what_ifs")),
     }
-
-
-def spare_fits(scenario: Scenario, spare_domains: int) -> bool:
-    """Return whether a job still fits beside these spares."""
-    return scenario.replicas_beside(spare_domains) >= (scenario.job.dp or 1)
 
 
 def _best_split(rows: list[dict[str, Any]]) -> int:

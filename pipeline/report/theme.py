@@ -17,7 +17,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from pipeline.schema import BUCKET_MEANING, BUCKETS
+from pipeline.schema import BUCKETS
 
 FONT = "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
 WIDTH = 760  # of a plot in an export; the page gives each plot the width of its column
@@ -79,11 +79,6 @@ def bucket_colours(buckets: Iterable[str]) -> dict[str, str]:
 def scale(colours: dict[str, str]) -> alt.Scale:
     """Return a colour scale that fixes each word's colour."""
     return alt.Scale(domain=list(colours), range=list(colours.values()))
-
-
-def bucket_words(bucket: str) -> str:
-    """Return a bucket's name and meaning."""
-    return f"{bucket}: {BUCKET_MEANING[bucket].split(', in GPU-hours')[0]}"
 
 
 # --- numbers in words --------------------------------------------------------------------------------------
@@ -166,6 +161,13 @@ def values(frame: pl.DataFrame) -> alt.InlineData:
         *(pl.col(name).round_sig_figs(DIGITS) for name in floats),
     )
     return alt.InlineData(values=plain.to_dicts(), name="data")
+
+
+def since() -> alt.Tooltip:
+    """Return the tooltip line that tells from when a reduced series' bucket is."""
+    return alt.Tooltip(
+        "t_start:T", title="from (UTC)", format="%Y-%m-%d %H:%M", timeUnit="utcyearmonthdatehoursminutes"
+    )
 
 
 def time_axis(frame: pl.DataFrame, *, last: bool) -> alt.X:

@@ -36,12 +36,7 @@ def chart(frame: pl.DataFrame) -> Any:
         x = theme.time_axis(frame, last=unit == "domains")
         y_axis = alt.Axis(tickCount=4, tickMinStep=1, format=",d")
         tooltip = [
-            alt.Tooltip(
-                "t_start:T",
-                title="from (UTC)",
-                format="%Y-%m-%d %H:%M",
-                timeUnit="utcyearmonthdatehoursminutes",
-            ),
+            theme.since(),
             alt.Tooltip("low:Q", title="lowest", format=",d"),
             alt.Tooltip("mean:Q", format=",.1f"),
             alt.Tooltip("high:Q", title="highest", format=",d"),

@@ -39,12 +39,7 @@ def chart(frame: pl.DataFrame) -> Any:
         axis = theme.share_axis(values=[0, 0.5, 1])
         y_title = "relative throughput (%)"
         tooltip = [
-            alt.Tooltip(
-                "t_start:T",
-                title="from (UTC)",
-                format="%Y-%m-%d %H:%M",
-                timeUnit="utcyearmonthdatehoursminutes",
-            ),
+            theme.since(),
             alt.Tooltip("mean_frac:Q", title="mean", format=".1%"),
             alt.Tooltip("low_frac:Q", title="lowest", format=".1%"),
             alt.Tooltip("high_frac:Q", title="highest", format=".1%"),
