@@ -29,7 +29,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup report run ingest timelines replay sql test lint golden bench lock clean
+.PHONY: help setup report run batch ingest timelines replay sql test lint golden docs bench lock clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ report: $(RUN) ## set up, run SCENARIO, print the report's path and headline num
 
 run: $(RUN) ## all stages of SCENARIO, only what is stale
 	$(GOODPUT) run "$(SCENARIO)"
+
+batch: $(RUN) ## dropped logs and stale scenarios, as a timer does: BATCH=site.toml
+	$(BIN)/goodput $(if $(filter file,$(origin ROOT)),,--root "$(ROOT)") run --batch "$(BATCH)"
 
 ingest: $(RUN) ## a log into events: SOURCE=name FILES="path ..."
 	$(GOODPUT) ingest $(SOURCE) $(FILES)
@@ -67,6 +70,9 @@ lint: $(DEV) ## style, types and floors
 
 golden: $(DEV) ## rewrite the golden files; read their diff before you commit it
 	$(BIN)/python -m pytest tests/golden --snapshot-update
+
+docs: $(DEV) ## rewrite the parts of the READMEs that say what the code says
+	$(BIN)/python -m tests.docs
 
 bench: $(DEV) ## timings
 	$(BIN)/python -m tests.bench

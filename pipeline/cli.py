@@ -1,7 +1,8 @@
 """The command `goodput`: arguments in, one call of `commands`, exit code out.
 
 Results go to stdout, progress and log lines to stderr. Exit codes: 0 done; 1 a check or a bar not
-met; 2 bad usage or bad input; 3 no usable data; 130 interrupted. Nothing heavy is imported until a
+met; 2 bad usage or bad input; 3 no usable data; 130 interrupted; of a batch also 70 a mistake of ours,
+75 another run holds the root, 143 stopped by SIGTERM. Nothing heavy is imported until a
 command needs it, so that `--help` answers at once.
 """
 
@@ -65,7 +66,12 @@ def parser() -> argparse.ArgumentParser:
     chosen = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Subparser)
 
     run = chosen.add_parser("run", help="all stages of a scenario, only what is stale")
-    run.add_argument("scenario", metavar="SCENARIO", help="a name from `goodput scenarios`, or a .toml file")
+    run.add_argument(
+        "scenario", nargs="?", metavar="SCENARIO", help="a name from `goodput scenarios`, or a .toml file"
+    )
+    run.add_argument(
+        "--batch", type=Path, metavar="CONFIG", help="for a timer: dropped logs and scenarios of a .toml file"
+    )
     for name, text in (
         ("synth", "draw a scenario's synthetic failures as events"),
         ("timelines", "events into timelines"),
@@ -87,6 +93,9 @@ def parser() -> argparse.ArgumentParser:
     ingest.add_argument("--boot-time", metavar="T", help="instant of boot, for seconds since boot")
     ingest.add_argument("--as-of", metavar="T", help="instant the log was taken; no event may be later")
     ingest.add_argument("--cluster", metavar="NAME", help="the cluster the log belongs to")
+    ingest.add_argument(
+        "--topology", type=Path, metavar="FILE", help="which domain each node of the cluster lies in"
+    )
     ingest.add_argument("--strict", action="store_true", help="exit 1 when a row is rejected")
     fetch = chosen.add_parser("fetch", help="a public trace into the root's raw folder")
     fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")

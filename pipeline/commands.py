@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed, nearest
 
 if TYPE_CHECKING:
+    from pipeline.batch.run import Watch
     from pipeline.config import Scenario
     from pipeline.lake.store import Lake, Record
 
@@ -71,6 +72,26 @@ class Session:
     def copy_to(self) -> Path | None:
         """Where the page is copied to: `reports/out` beside the default root."""
         return Path("reports/out") if self.root == DEFAULT_ROOT else None
+
+
+class _Watched(Session):
+    """The session of one scenario in a batch, which takes its log lines and the names of its stages."""
+
+    def __init__(self, options: argparse.Namespace, scenario: str, lake: Lake, watch: Watch) -> None:
+        super().__init__(argparse.Namespace(**{**vars(options), "scenario": scenario, "root": lake.root}))
+        self.watch = watch
+
+    def log(self, text: str) -> None:
+        """Hand a log line to the batch."""
+        self.watch.log(text)
+
+    def note(self, stage: str, ran: bool) -> None:
+        """Hand the end of a stage to the batch."""
+        self.watch.note(stage, ran)
+
+    def progress(self, items: Iterable[Any], what: str) -> Iterable[Any]:  # noqa: ARG002
+        """Show no progress: nobody looks."""
+        return items
 
 
 def call(options: argparse.Namespace) -> int:
@@ -130,7 +151,12 @@ def _catalog(session: Session, scenario: str = "") -> None:
 def _scenario(session: Session) -> Scenario:
     from pipeline import config
 
-    return config.load(session.options.scenario)
+    def ingested(trace: config.Trace) -> Path | None:
+        from pipeline.ingest import topology
+
+        return topology.kept(session.lake, trace)
+
+    return config.load(session.options.scenario, ingested)
 
 
 def _finish(session: Session, scenario: Scenario) -> int:
@@ -172,7 +198,7 @@ def _report(session: Session) -> int:
         if part not in REPORT_FORMATS:
             hint = nearest(part, REPORT_FORMATS)
             raise InputError("--format", f"found {part!r}", f"a list out of {listed(REPORT_FORMATS)}", hint)
-    code = _run(session)
+    code = _run_scenario(session)
     others = [part for part in formats if part != "html"]
     if others:
         scenario = _scenario(session)
@@ -183,16 +209,53 @@ def _report(session: Session) -> int:
 
 
 def _run(session: Session) -> int:
+    scenario, batch = session.options.scenario, session.options.batch
+    if (scenario is None) == (batch is None):
+        found = "neither a scenario nor --batch" if batch is None else "a scenario and --batch"
+        hint = "for example: goodput run demo, or goodput run --batch site.toml"
+        raise InputError("run", found, "one of them", hint)
+    return _run_scenario(session) if batch is None else _run_batch(session)
+
+
+def _run_batch(session: Session) -> int:
+    from pipeline.batch import run as batch
+    from pipeline.batch.journal import Journal
+
+    options = session.options
+
+    def build(scenario: str, lake: Lake, watch: Watch) -> Record:
+        one = _Watched(options, scenario, lake, watch)
+        return _report_record(one, _scenario(one))
+
+    result = batch.run(
+        options.batch,
+        asked_root=options.root,
+        default_root=DEFAULT_ROOT,
+        build=build,
+        journal=Journal(sys.stderr, quiet=options.quiet),
+    )
+    _print(session, result.text(), result.plain())
+    return result.exit_code
+
+
+def _report_record(session: Session, scenario: Scenario) -> Record:
+    from pipeline.report import run as report
+
+    events, timelines, replay = _replay_record(session, scenario)
+    _catalog(session, scenario.name)
+    record, ran = report.stage(
+        session.lake, scenario, events, timelines, replay, session.log, session.copy_to
+    )
+    session.note("report", ran)
+    return record
+
+
+def _run_scenario(session: Session) -> int:
     from pipeline.report import run as report
 
     scenario = _scenario(session)
     with session.locked():
-        events, timelines, replay = _replay_record(session, scenario)
-        _catalog(session, scenario.name)
-        record, ran = report.stage(
-            session.lake, scenario, events, timelines, replay, session.log, session.copy_to
-        )
-        session.note("report", ran)
+        record = _report_record(session, scenario)
     if not session.ran:
         session.log("nothing to do: everything is current")
     page = session.lake.table(record, "index.html")
@@ -204,9 +267,12 @@ def _run(session: Session) -> int:
 
 def _ingest(session: Session) -> int:
     from pipeline.ingest import run as ingest
+    from pipeline.ingest import topology
     from pipeline.ingest.parsing import Options
 
     asked = session.options
+    given = topology.read(asked.topology) if asked.topology else None
+    met: topology.Meeting | None = None
     options = Options.of(
         tz=asked.tz, year=asked.year, boot_time=asked.boot_time, as_of=asked.as_of, cluster=asked.cluster
     )
@@ -215,6 +281,9 @@ def _ingest(session: Session) -> int:
             done = ingest.ingest(
                 session.lake, asked.source, asked.paths, options, session.log, strict=asked.strict
             )
+            if given is not None:
+                met = topology.meet(session.lake, given, [item.record for item in done], options.cluster)
+                topology.keep(session.lake, given, options.cluster, session.log)
         finally:
             _catalog(session)
     rows = [
@@ -234,7 +303,11 @@ def _ingest(session: Session) -> int:
     ]
     if any(item.rows_rejected for item in done):
         plain.append('why: goodput sql "select file, row, reason, text from rejects"')
-    _print(session, plain, {"files": rows})
+    data: dict[str, Any] = {"files": rows}
+    if met is not None:
+        plain += met.lines()
+        data["topology"] = met.plain()
+    _print(session, plain, data)
     return 0
 
 
@@ -251,12 +324,12 @@ def _fetch(session: Session) -> int:
 
 
 def _sql(session: Session) -> int:
-    from pipeline.lake import sandbox
+    from pipeline.lake import listing, sandbox
 
     options = session.options
     shape = options.format or ("json" if options.json else "table")
     if options.describe:
-        print(sandbox.describe(session.lake))
+        print(listing.describe(session.lake))
         return 0
     if (options.query is None) == (options.file is None):
         raise InputError(
@@ -278,6 +351,8 @@ def _sql(session: Session) -> int:
     if not session.lake.catalog_path.is_file():
         raise NoDataError(str(session.root), "no catalog", "built data", "run `goodput run demo` first")
     table = sandbox.run(session.lake, query, parameters, timeout_s=options.timeout)
+    for line in listing.unbuilt(session.lake, query, parameters):
+        session.log(line)
     rendered = sandbox.render(table, shape)
     sys.stdout.flush()
     sys.stdout.buffer.write(rendered)

@@ -48,6 +48,12 @@ class CheckFailedError(PipelineError):
     exit_code = 1
 
 
+class BusyError(PipelineError):
+    """Another run holds what is needed; the same call may succeed later (exit 75, EX_TEMPFAIL)."""
+
+    exit_code = 75
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Return a hint that names the valid word closest to `word`, or an empty string."""
     close = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)

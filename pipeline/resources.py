@@ -1,7 +1,7 @@
 """Where the shipped queries, scenarios and samples are: the wheel's own copy, else the checkout's.
 
-The wheel carries `queries/`, `data/scenarios/` and `data/samples/` under `pipeline/_share`, so the
-command runs outside a checkout.
+The wheel carries `queries/`, `data/scenarios/`, `data/samples/` and `data/batch/` under `pipeline/_share`,
+so the command runs outside a checkout.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
-_CHECKOUT = {"queries": "queries", "scenarios": "data/scenarios", "samples": "data/samples"}
+_CHECKOUT = {
+    "queries": "queries",
+    "scenarios": "data/scenarios",
+    "samples": "data/samples",
+    "batch": "data/batch",
+}
 
 
 def folder(name: str) -> Path:
-    """Return the folder of shipped `queries`, `scenarios` or `samples`.
+    """Return the folder of shipped `queries`, `scenarios`, `samples` or `batch` files.
 
     Raise FileNotFoundError when neither the wheel's nor the checkout's copy exists.
     """

@@ -123,9 +123,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("ingested_at", TIME, "when the file was read, UTC"),
     ),
     "outages": _columns(
-        ("outage_id", TEXT, "the onset's event_id"),
+        ("outage_id", TEXT, "the onset's event_id; assumed-app-N for an assumed app-level fault"),
         _SCENARIO,
-        ("node", TEXT, "server; null when the fault is of a domain"),
+        ("node", TEXT, "server; null when the fault is of a domain, or an assumed app-level fault"),
         ("gpu", INT, "GPU index within the node; null: the whole node"),
         ("domain_id", INT, "null: outages are of nodes; gpu_downtime has the domain for each placement"),
         _START,
@@ -136,7 +136,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("reason", TEXT, "the log's own words"),
         ("is_censored", BOOL, "still open at the window's end"),
         ("end_origin", TEXT, "logged, assumed, or window (open at the window's end)"),
-        ("events", INT, "accepted rows that were folded into this outage"),
+        ("events", INT, "accepted rows that were folded into this outage; 0: an assumed app-level fault"),
     ),
     "gpu_downtime": _columns(_SCENARIO, _SEED, _DOMAIN, _FIRST, _LAST, _START, _END),
     "onsets": _columns(
@@ -228,9 +228,35 @@ TABLES["what_ifs"] = (
     Column(
         "what_if",
         TEXT,
-        "half_repair: repairs twice as fast; may_compute: faults that may leave a node computing do not stop "
-        "it; without_X: component X never fails",
+        "half_repair, double_repair: repair times; without_X: component X never fails; healthy_lemons: the "
+        "nodes of worst_nodes never fail; may_compute: what may leave a node computing stops nothing; "
+        "redraw_N: another draw of a synthetic trace; half_ and double_restart, _interval, _samples: length "
+        "of a start, time between saves, samples a replica; half_boost, full_boost: speed that power brings",
     ),
+)
+TABLES["stops"] = _columns(
+    _SCENARIO,
+    ("policy", TEXT, "name of the policy in the scenario"),
+    ("batch", TEXT, "batch rule: elastic, pause or stretch"),
+    ("spare_domains", INT, "domains held back for the policy"),
+    _SEED,
+    ("t", TIME, "instant of the stop, UTC"),
+    (
+        "state",
+        TEXT,
+        "what the job was doing; an interruption from running or saving, else a start struck again",
+    ),
+    ("outage_id", TEXT, "an outage that took a GPU in use, or an app-level fault"),
+    ("share_frac", FLOAT, "the outage's share of the stop: 1 over the number of outages at that instant"),
+    ("rework_gpu_h", FLOAT, "work lost to the rollback, this outage's share, GPU-hours"),
+    ("detect_gpu_h", FLOAT, BUCKET_MEANING["detect"] + ", this outage's share, GPU-hours"),
+    ("restart_gpu_h", FLOAT, BUCKET_MEANING["restart"] + ", this outage's share, GPU-hours"),
+)
+TABLES["worst_nodes"] = _columns(
+    _SCENARIO,
+    ("node", TEXT, "server"),
+    ("down_gpu_h", FLOAT, "GPU-hours down within the window, sums of outages"),
+    ("outages", INT, "outages that meet the window"),
 )
 TABLES["unpaired_clears"] = _columns(
     _SCENARIO,
@@ -256,6 +282,8 @@ TABLE_MEANING = {
     "outcomes": "the ledger of each policy of a scenario, in GPU-hours",
     "outcome_timeline": "what state each policy's job is in over time",
     "splits": "outcomes of every policy and batch rule at many spare counts",
+    "stops": "what stopped each job and what that cost, for policies as listed and at their best splits",
+    "worst_nodes": "the worst hundredth of the nodes by downtime, at least one",
     "what_ifs": "outcomes at each policy's best split when something were different",
     "runs": "runs of stages",
 }

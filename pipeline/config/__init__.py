@@ -7,6 +7,8 @@ count: `fingerprint` hashes the parsed values.
 """
 
 from pipeline.config.model import (
+    ASSUMED_COMPONENT,
+    ASSUMED_REASON,
     BATCHES,
     INTERVAL_RULES,
     Cluster,
@@ -21,6 +23,8 @@ from pipeline.config.reader import available, find, keys, load, parse
 from pipeline.config.rules import instant, log_window, topology_of
 
 __all__ = [
+    "ASSUMED_COMPONENT",
+    "ASSUMED_REASON",
     "BATCHES",
     "INTERVAL_RULES",
     "Cluster",

@@ -23,6 +23,7 @@ CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
 MOST_SEED = 2**63 - 1
 LONGEST_S = 1e9  # thirty years
+ASSUMED_COMPONENT, ASSUMED_REASON = "software", "assumed app fault"
 
 
 def _key(
@@ -65,7 +66,10 @@ class Trace:
         "none: without the preset's bursts and lemon nodes", None, words=CORRELATIONS
     )
     days: float | None = _key("length of a synthetic trace, days", None, above=0, high=36_525)
-    seed: int = _key("seed of a synthetic trace", 1, low=0, high=MOST_SEED)
+    seed: int = _key("seed of a synthetic trace, and of assumed app-level faults", 1, low=0, high=MOST_SEED)
+    redraws: int = _key(
+        "further draws of a synthetic trace, which tell how sure the answer is", 4, low=0, high=100
+    )
     start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
     severity: dict[str, str] = field(
         default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
@@ -74,6 +78,22 @@ class Trace:
         "components or reasons that may leave a node computing: the report shows the headline both ways", ()
     )
     exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+    app_faults_per_1000_node_d: float = _key(
+        "assumed app-level faults (crashes, hangs: the job stops, no GPU is down) beside those of the trace, "
+        "per 1,000 node-days of the pool's nodes",
+        0,
+        low=0,
+        high=10_000,
+    )
+
+    @property
+    def assumed_per_1000_node_d(self) -> float:
+        """Rate of the assumed app-level faults; 0 when `severity` or `exclude` leaves them out."""
+        for word in (ASSUMED_REASON, ASSUMED_COMPONENT):
+            choice = "info" if word in self.exclude else self.severity.get(word)
+            if choice is not None:
+                return 0.0 if choice in {"info", "degraded"} else self.app_faults_per_1000_node_d
+        return self.app_faults_per_1000_node_d
 
     @property
     def is_synthetic(self) -> bool:
@@ -92,7 +112,10 @@ class Cluster:
     domain_size: int = _key("GPUs in a scale-up domain", low=1, high=65_536)
     placement: str = _key("how nodes are laid onto domains", "random", words=PLACEMENTS)
     placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0, high=MOST_SEED)
-    topology: str | None = _key("file that says which domain each node lies in", None)
+    topology: str | None = _key(
+        "file that says which domain each node lies in; left out: the one that was ingested with the log",
+        None,
+    )
     uneven_domains: str | None = _key(
         "refuse or drop domains of another size in the topology; left out: refuse", None, words=UNEVEN
     )
@@ -188,6 +211,7 @@ class Scenario:
     costs: Costs
     power: Power
     policies: tuple[Policy, ...]
+    topology_path: Path | None = None  # what it says is in cluster.layout
 
     def fingerprint(self, *parts: str) -> str:
         """Return a hash of the named parts (all of them when none is named)."""

@@ -51,14 +51,17 @@ def _own(path: Path) -> Path:
     return path
 
 
-def load(name_or_path: str) -> Scenario:
-    """Read and check a scenario; raise InputError with the key, the value and what is allowed."""
+def load(name_or_path: str, ingested: rules.Ingested | None = None) -> Scenario:
+    """Read and check a scenario; raise InputError with the key, the value and what is allowed.
+
+    `ingested` finds the topology that was ingested with the log, for a scenario that names none of its own.
+    """
     path = find(name_or_path)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, endless digits or nesting
         raise InputError(path.name, f"not valid TOML ({error})", "a scenario in TOML") from error
-    return parse(document, name=path.stem, path=path)
+    return parse(document, name=path.stem, path=path, ingested=ingested)
 
 
 _TABLES: dict[str, type] = {"trace": Trace, "cluster": Cluster, "job": Job, "costs": Costs, "power": Power}
@@ -89,14 +92,14 @@ def _default(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
+def parse(
+    document: Mapping[str, Any], *, name: str, path: Path, ingested: rules.Ingested | None = None
+) -> Scenario:
     """Turn a parsed TOML document into a checked scenario."""
     where = path.name
     if not _NAME.fullmatch(name):
         raise InputError(where, f"the file's name {name!r} cannot name a scenario", "letters, digits, - _ .")
-    _exact_keys(
-        where, document, ["title", *_TABLES, "policy"], required=("trace", "cluster", "job", "policy")
-    )
+    exact_keys(where, document, ["title", *_TABLES, "policy"], required=("trace", "cluster", "job", "policy"))
     tables = {key: _table(where, key, kind, document.get(key, {})) for key, kind in _TABLES.items()}
     raw = document["policy"]
     if not isinstance(raw, list) or not raw:
@@ -105,8 +108,13 @@ def parse(document: Mapping[str, Any], *, name: str, path: Path) -> Scenario:
     title = document.get("title", name)
     if not isinstance(title, str):
         raise InputError(f"{where} title", f"found {title!r}", "text")
-    tables["cluster"] = rules.with_topology(f"{where} [cluster]", path, tables["cluster"])
-    scenario = Scenario(name=name, path=path, title=title, policies=policies, **tables)
+    topology = rules.topology_path(path, tables["trace"], tables["cluster"], ingested)
+    tables["cluster"] = rules.with_topology(
+        f"{where} [cluster]", tables["trace"], tables["cluster"], topology
+    )
+    scenario = Scenario(
+        name=name, path=path, title=title, policies=policies, topology_path=topology, **tables
+    )
     rules.check(where, scenario, document["trace"].keys())
     return scenario
 
@@ -125,7 +133,8 @@ def _policy(where: str, index: int, raw: Any, costs: Costs) -> Policy:
     return dataclasses.replace(policy, costs=merged)
 
 
-def _exact_keys(where: str, raw: Mapping[str, Any], valid: list[str], required: tuple[str, ...]) -> None:
+def exact_keys(where: str, raw: Mapping[str, Any], valid: list[str], required: tuple[str, ...] = ()) -> None:
+    """Raise InputError for a key that is unknown, naming the nearest valid one, or that is missing."""
     for key in raw:
         if key not in valid:
             hint = nearest(key, valid)
@@ -136,8 +145,17 @@ def _exact_keys(where: str, raw: Mapping[str, Any], valid: list[str], required: 
 
 
 def _table(where: str, place: str, kind: type, raw: Any, skip: tuple[str, ...] = ()) -> Any:
+    return kind(**table(f"{where} [{place}]", kind, raw, skip))
+
+
+def table(where: str, kind: type, raw: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the checked values of a TOML table; the fields of the dataclass `kind` say what may stand there.
+
+    A field's metadata holds its meaning (`doc`) and range (`low`, `high`, `above`, `words`); fields in `skip`
+    are no keys. Raise InputError with the key, the value and what is allowed.
+    """
     if not isinstance(raw, dict):
-        raise InputError(f"{where} [{place}]", f"found {raw!r}", "a table")
+        raise InputError(where, f"found {raw!r}", "a table")
     fields = {
         item.name: item
         for item in dataclasses.fields(kind)
@@ -149,11 +167,8 @@ def _table(where: str, place: str, kind: type, raw: Any, skip: tuple[str, ...] =
         for key, item in fields.items()
         if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
     )
-    _exact_keys(f"{where} [{place}]", raw, list(fields), required)
-    values = {
-        key: _value(f"{where} [{place}] {key}", raw[key], hints[key], fields[key].metadata) for key in raw
-    }
-    return kind(**values)
+    exact_keys(where, raw, list(fields), required)
+    return {key: _value(f"{where} {key}", raw[key], hints[key], fields[key].metadata) for key in raw}
 
 
 def _value(where: str, value: Any, hint: Any, rule: Mapping[str, Any]) -> Any:
@@ -223,7 +238,7 @@ def _range_words(rule: Mapping[str, Any]) -> str:
 
 
 def _type_words(options: tuple[Any, ...], rule: Mapping[str, Any]) -> str:
-    names = {str: "text", int: "a whole number", float: "a number"}
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
     words = [names.get(option, f"a list like {option}".replace("typing.", "")) for option in options]
     text = " or ".join(words)
     return f"{text} ({rule['doc']})" if rule.get("doc") else text

@@ -6,7 +6,7 @@ Each rule raises InputError with the key, what was found and what fits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,8 @@ from pipeline.errors import InputError, listed, nearest
 from pipeline.schema import COMPONENTS, SCOPES, SEVERITIES
 from pipeline.topology import files as topology_files
 from pipeline.topology.layout import REFUSE, Fitted, Layout, fit
+
+Ingested = Callable[[Trace], Path | None]  # the topology that was ingested with a trace's log
 
 
 def check(where: str, scenario: Scenario, given: Collection[str]) -> None:
@@ -41,6 +43,7 @@ _ONLY_WITH = {
     "days": ("preset", "bootstrap"),
     "seed": ("preset", "bootstrap"),
     "start": ("preset", "bootstrap"),
+    "redraws": ("preset", "bootstrap"),
     "weibull_shape": ("preset",),
     "correlation": ("preset",),
     "block_d": ("bootstrap",),
@@ -58,7 +61,7 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
         raise InputError(place, found, expected)
     (kind,) = named
     for key, owners in _ONLY_WITH.items():
-        if kind not in owners and key in given:
+        if kind not in owners and key in given and not (key == "seed" and trace.app_faults_per_1000_node_d):
             raise InputError(f"{place} {key}", f"given beside {kind}", f"only with {' or '.join(owners)}")
     if kind != "source" and trace.days is None:
         raise InputError(f"{place} days", "missing", "the length of the synthetic trace in days")
@@ -113,21 +116,32 @@ def instant(where: str, text: str) -> datetime:
 def topology_of(scenario: Scenario) -> Fitted:
     """Read a scenario's topology again; raise InputError when it has changed since the scenario was read."""
     where, cluster = f"{scenario.path.name} [cluster] topology", scenario.cluster
-    assert cluster.topology is not None, "asked of a scenario with a topology"
+    assert scenario.topology_path is not None, "asked of a scenario with a topology"
     assert cluster.layout is not None, "made when the scenario is read"
-    found = topology_files.read(scenario.path.parent / cluster.topology, where)
+    found = topology_files.read(scenario.topology_path, where)
     if found.sha256 != cluster.layout.sha256:
         raise InputError(where, "changed during the run", "one topology for a run", "run again")
     return fit(found, cluster.gpus_per_node, cluster.domain_size, cluster.uneven_domains or REFUSE, where)
 
 
-def with_topology(place: str, path: Path, cluster: Cluster) -> Cluster:
+def topology_path(path: Path, trace: Trace, cluster: Cluster, ingested: Ingested | None) -> Path | None:
+    """Return the file of a scenario's topology: its own, or the one that was ingested with its log."""
+    if cluster.topology is not None:
+        return path.parent / cluster.topology
+    is_asked = cluster.placement == "topology" and trace.source is not None
+    return ingested(trace) if is_asked and ingested is not None else None
+
+
+def with_topology(place: str, trace: Trace, cluster: Cluster, file: Path | None) -> Cluster:
     """Return the cluster with the nodes and domains of its topology, if it has one."""
-    if (cluster.placement == "topology") != (cluster.topology is not None):
+    if (cluster.placement == "topology") != (file is not None):
         found = f"placement is {cluster.placement!r}, topology is {cluster.topology or 'missing'!r}"
-        hint = 'topology = "topology.csv" names the file' if cluster.topology is None else ""
+        hint = 'topology = "topology.csv" names the file' if file is None else ""
+        if file is None and trace.source is not None:
+            name = f" --cluster {trace.cluster}" if trace.cluster else ""
+            hint += f", or give it to `goodput ingest {trace.source} PATH{name} --topology FILE`"
         raise InputError(f"{place} topology", found, 'placement = "topology" and topology, or neither', hint)
-    if cluster.topology is None:
+    if file is None:
         if not cluster.nodes:
             raise InputError(f"{place}: nodes", "missing", "the key 'nodes'", "or give a topology")
         if cluster.uneven_domains is not None:
@@ -138,7 +152,7 @@ def with_topology(place: str, path: Path, cluster: Cluster) -> Cluster:
         found = f"{cluster.domain_size} GPUs with {cluster.gpus_per_node} GPUs a node"
         expected = "a multiple of gpus_per_node: in a topology a node lies in one domain"
         raise InputError(f"{place} domain_size", found, expected)
-    topology = topology_files.read(path.parent / cluster.topology, where)
+    topology = topology_files.read(file, where)
     nodes = len(topology.nodes)
     if cluster.nodes not in {0, nodes}:
         found = f"{cluster.nodes}, but {topology.file} has {nodes} nodes"

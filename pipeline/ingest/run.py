@@ -96,9 +96,15 @@ def ingest(
     return done
 
 
-def ingest_file(lake: Lake, source: str, path: Path, options: Options, log: Log) -> tuple[Record, bool]:
-    """Ingest one file; return its record and whether it was read (False: already ingested)."""
-    return _ingest_found(lake, source, sources.load(source), Found(path.name, path), options, log)
+def ingest_file(
+    lake: Lake, source: str, path: Path, options: Options, log: Log, *, name: str | None = None
+) -> tuple[Record, bool]:
+    """Ingest one file; return its record and whether it was read (False: already ingested).
+
+    `name` stands in the tables instead of the file's own name.
+    """
+    found = Found(name or path.name, path)
+    return _ingest_found(lake, source, sources.load(source), found, options, log)
 
 
 def _ingest_found(
@@ -222,7 +228,7 @@ def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingest
         is_whole = all((lake.root / output.path).is_file() for output in record.outputs.values())
         if record.stage == STAGE and record.facts["source"] == source and is_whole:
             sha256 = record.scope.rpartition("/")[2].partition("-")[0]
-            latest[_cluster(record), sha256] = record
+            latest[cluster_of(record), sha256] = record
     clusters = {name for name, _ in latest}
     if trace.cluster is None and len(clusters) > 1:
         found = f"{source!r} has ingested files of {len(clusters)} clusters: {listed(clusters)}"
@@ -240,7 +246,8 @@ def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingest
     return [_ingested(record, ran=False) for record in sorted(chosen, key=lambda record: record.scope)]
 
 
-def _cluster(record: Record) -> str:
+def cluster_of(record: Record) -> str:
+    """Return the cluster that an ingested file belongs to."""
     name: str = record.facts.get("cluster", Options.cluster)
     return name
 

@@ -137,13 +137,25 @@ def write(lake: Lake) -> None:
     if "?" in str(lake.root.resolve()):
         hint = "choose another folder with --root"
         raise InputError(str(lake.root), "has a '?' in its name, which DuckDB takes for options", hint=hint)
-    with replacing(lake.catalog_path) as temporary:
-        temporary.unlink()
-        with sql.connect() as con:
-            name = str(temporary).replace("'", "''")
-            con.execute(f"attach '{name}' as catalog (storage_version '{STORAGE_VERSION}')")
-            con.execute("use catalog")
-            define(con, base_tables(lake))
-            comment(con)
-            con.execute("use memory")
-            con.execute("detach catalog")
+    import duckdb
+
+    try:
+        with replacing(lake.catalog_path) as temporary:
+            temporary.unlink()
+            _write(lake, temporary)
+    except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException) as error:
+        # A disk that is full or fails; a query that does not bind is another error.
+        text = str(error).splitlines()[0]
+        hint = "free some space, or choose another folder with --root"
+        raise InputError(str(lake.catalog_path), f"cannot be written ({text})", hint=hint) from error
+
+
+def _write(lake: Lake, file: Path) -> None:
+    with sql.connect() as con:
+        name = str(file).replace("'", "''")
+        con.execute(f"attach '{name}' as catalog (storage_version '{STORAGE_VERSION}')")
+        con.execute("use catalog")
+        define(con, base_tables(lake))
+        comment(con)
+        con.execute("use memory")
+        con.execute("detach catalog")

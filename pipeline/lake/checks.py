@@ -31,13 +31,18 @@ def broken(con: duckdb.DuckDBPyConnection, tables: Iterable[str], parameters: Ma
 
 
 def all_records(lake: Lake) -> list[str]:
-    """Return one line for each broken rule in the built data, scenario by scenario."""
+    """Return one line for each broken rule in the built data, scenario by scenario.
+
+    A run that was stopped leaves a ledger beside newer timelines; one of another window is stale, not wrong.
+    """
     records = lake.records()
     lines = []
     for key, record in records.items():
         if record.stage != "timelines":
             continue
-        mine = [record, *(r for r in records.values() if r.stage == "replay" and r.scope == record.scope)]
+        replay = records.get(f"replay/{record.scope}")
+        window = [record.facts["window_start"], record.facts["window_end"]]
+        mine = [record, *([replay] if replay and replay.facts.get("window") == window else [])]
         mine += [r for r in records.values() if r.stage in ("ingest", "synth")]
         lines += [f"{key.split('/', 1)[1]}: {line}" for line in _of_scenario(lake, mine, record)]
     return lines

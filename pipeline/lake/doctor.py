@@ -6,11 +6,10 @@ import importlib.metadata
 import platform
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 
 from pipeline import __version__
 from pipeline.errors import PipelineError
-from pipeline.lake import catalog, sql
+from pipeline.lake import catalog, sql, superseded
 from pipeline.lake.store import Lake
 
 PACKAGES = ("polars", "pyarrow", "duckdb", "numpy", "altair", "vl-convert-python")
@@ -78,7 +77,8 @@ def _catalog(lake: Lake) -> Finding:
                 con.execute(f'select * from "{catalog.table_name(table)}" limit 0').fetchall()
     except duckdb.Error as error:
         try:
-            catalog.write(lake)
+            with lake.lock(wait_s=0):
+                catalog.write(lake)
         except (PipelineError, duckdb.Error, OSError):
             text = str(error).splitlines()[0]
             return Finding("catalog", text, is_good=False, hint="run any scenario again")
@@ -88,21 +88,9 @@ def _catalog(lake: Lake) -> Finding:
 
 def _leftovers(lake: Lake) -> Finding:
     stale = [path for path in lake.root.rglob(".*.tmp") if path.is_file()]
-    unused = _unused(lake)
+    unused = superseded.find(lake)
     if not stale and not unused:
         return Finding("leftovers", "none")
     size = sum(path.stat().st_size for path in (*stale, *unused))
     found = f"{len(stale)} temporary and {len(unused)} superseded files, {size / 1e6:,.1f} MB"
     return Finding("leftovers", found)
-
-
-def _unused(lake: Lake) -> list[Path]:
-    used = {
-        lake.path(output.path) for record in lake.records().values() for output in record.outputs.values()
-    }
-    built = [
-        path
-        for stage in ("ingest", "synth", "timelines", "replay")
-        for path in lake.path(stage).rglob("*.parquet")
-    ]
-    return [path for path in built if path not in used]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import InputError, listed, nearest
@@ -51,6 +52,41 @@ def check(con: duckdb.DuckDBPyConnection, query: str) -> tuple[str, frozenset[st
     found.visit(tree["statements"])
     found.judge()
     return prefix + select, frozenset(found.parameters)
+
+
+def scenarios(con: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, str]) -> set[str]:
+    """Return the scenarios that a query asks for: as a macro's argument, or by `scenario = ...`.
+
+    `values` are the texts of its parameters. What is not one SELECT asks for none.
+    """
+    ((parsed,),) = con.execute("select json_serialize_sql(?::varchar)", [query]).fetchall()
+    found: set[str] = set()
+    for value in _scenario_values(json.loads(parsed)):
+        if value.get("type") == "VALUE_PARAMETER":
+            found.add(str(values.get(value["identifier"], "")))
+        elif value.get("type") == "VALUE_CONSTANT" and (value.get("literal") or {}).get("kind") == "STRING":
+            found.add(value["literal"]["text"])
+    return found - {""}
+
+
+def _scenario_values(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, list):
+        for item in node:
+            yield from _scenario_values(item)
+    if not isinstance(node, dict):
+        return
+    if node.get("type") == "TABLE_FUNCTION":
+        macro = catalog.macros().get(node["function"]["function_name"].lower())
+        names = macro.parameters if macro else ()
+        given = [argument["expression"] for argument in node["function"]["arguments"]]
+        yield from (value for name, value in zip(names, given, strict=False) if name == "scenario")
+    elif node.get("type") == "COMPARE_EQUAL":
+        sides = [node["left"], node["right"]]
+        for column, value in (sides, reversed(sides)):
+            if (column.get("column_names") or [""])[-1].lower() == "scenario":
+                yield value
+    for value in node.values():
+        yield from _scenario_values(value)
 
 
 def _kind(statement: duckdb.Statement) -> str:

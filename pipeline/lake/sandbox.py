@@ -26,13 +26,21 @@ from pipeline.errors import InputError, listed, nearest
 from pipeline.lake import catalog, guard, sql
 from pipeline.lake.render import FORMATS, render
 from pipeline.lake.store import Lake
-from pipeline.schema import TABLE_MEANING, TABLES, arrow_schema
+from pipeline.schema import arrow_schema
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["FORMATS", "Limits", "describe", "execute", "load_adhoc", "open_sandbox", "render", "run"]
+__all__ = [
+    "FORMATS",
+    "Limits",
+    "execute",
+    "load_adhoc",
+    "open_sandbox",
+    "render",
+    "run",
+]
 
 _MIB = 1 << 20
 
@@ -262,30 +270,3 @@ def load_adhoc(name: str) -> str:
         reason = f"cannot be read ({error})" if path.exists() else "no such file or worked query"
         expected = f"an SQL file, or one of {listed(examples)}"
         raise InputError(name, reason, expected, nearest(name, examples)) from None
-
-
-# --- what there is ---------------------------------------------------------------------------------------
-
-
-def describe(lake: Lake) -> str:
-    """Return a text on every table and macro: meaning, columns, parameters, rows."""
-    lines = ["Tables (times are UTC)", ""]
-    with open_sandbox(lake) as con:
-        for table, columns in TABLES.items():
-            ((rows,),) = con.execute(f'select count(*) from "{table}"').fetchall()
-            lines += [f"{table}: {TABLE_MEANING[table]} ({rows:,} rows)"]
-            width = max(len(column.name) for column in columns)
-            lines += [f"  {column.name:{width}}  {column.type:5}  {column.meaning}" for column in columns]
-            lines += [""]
-        lines += ["Macros", ""]
-        for name, query in sorted(catalog.macros().items()):
-            nulls = ", ".join("null" for _ in query.parameters)
-            found = con.execute(f'select column_name from (describe from "{name}"({nulls}))').fetchall()
-            header = query.header
-            lines += [
-                f"{guard.usage(name)}: {header.get('title', '')}",
-                f"  grain: {header.get('grain', '')}",
-            ]
-            lines += [f"  columns: {', '.join(row[0] for row in found)}"]
-            lines += [f"  caveat: {header.get('caveat', '')}", ""]
-    return "\n".join(lines)

@@ -2,13 +2,16 @@
 
 A reader sees the old file or the new one, never half of one, whenever the writer is killed. Data
 files are immutable (each run writes new names); `manifest.json` says which are current, and is
-itself replaced by rename, so a stage becomes visible as a whole or not at all.
+itself replaced by rename, so a stage becomes visible as a whole or not at all. A killed writer leaves its
+temporary file, which the next run removes.
 
     root/raw/<source>/<file>            fetched public traces
     root/<stage>/<scope>/<hash>/*.parquet   tables of one run of a stage
     root/runs/<run_id>.parquet          one row per run of a stage
     root/goodput.duckdb                 views and macros for people
     root/reports/<scenario>/index.html  the page
+    root/superseded.json                when each table of a past run was first seen without a record
+    root/batch/summary.json             how the last batch went
 """
 
 from __future__ import annotations
@@ -18,15 +21,17 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from pipeline.errors import InputError
+from pipeline.errors import BusyError, InputError
 from pipeline.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -36,7 +41,10 @@ MANIFEST = "manifest.json"
 CATALOG = "goodput.duckdb"
 _FORMAT = 2
 _CHUNK_BYTES = 1 << 20
+_POLL_S = 0.2
 CHECKED_BYTES = 64 << 20
+# A temporary name that `replacing` gives, and DuckDB's log beside one.
+_LEFTOVER = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp(\.wal)?")
 _AWKWARD = "\\?"  # DuckDB reads them as a separator and as a pattern
 
 
@@ -46,7 +54,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     When the block raises, the temporary file is removed and `path` stays as it was.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
@@ -57,7 +65,8 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
         _sync(path.parent)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for left in (temporary, Path(f"{name}.wal")):  # the second is DuckDB's log
+            left.unlink(missing_ok=True)
         raise
 
 
@@ -83,6 +92,16 @@ def copy_file(source: Path, path: Path) -> None:
         shutil.copyfile(source, temporary)
 
 
+def remove(path: Path, below: Path) -> None:
+    """Remove a file, then the folders over it that are left empty, up to `below`, which stays."""
+    assert path.is_relative_to(below), f"{path} is not below {below}"
+    path.unlink(missing_ok=True)
+    for folder in path.parents:
+        if folder == below or any(folder.iterdir()):
+            break
+        folder.rmdir()
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
     digest = hashlib.sha256()
@@ -90,6 +109,25 @@ def sha256_of(path: Path) -> str:
         while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder, and those it lies in, with their names on disk before a record can name them."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync(folder.parent)
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove temporary files of writers that were killed; only who holds the lock knows that they are dead.
+
+    One that cannot be removed does no harm.
+    """
+    for folder, _, names in os.walk(root):
+        for name in filter(_LEFTOVER.fullmatch, names):
+            with contextlib.suppress(OSError):
+                Path(folder, name).unlink()
 
 
 def _sync(path: Path) -> None:
@@ -140,8 +178,11 @@ class Lake:
         return self.root / CATALOG
 
     @contextlib.contextmanager
-    def lock(self, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-        """Hold the root's write lock; wait for another run, after telling the user through `on_wait`."""
+    def lock(self, on_wait: Callable[[], None] | None = None, wait_s: float | None = None) -> Iterator[None]:
+        """Hold the root's write lock; wait for another run, after telling the user through `on_wait`.
+
+        Raise BusyError when it still holds the root after `wait_s` seconds (None: wait for ever).
+        """
         bad = sorted(set(_AWKWARD) & set(str(self.root)))
         if bad:
             raise InputError(str(self.root), f"a root with {' and '.join(bad)}", "a path without \\ and ?")
@@ -152,12 +193,16 @@ class Lake:
             hint = "choose another folder with --root"
             raise InputError(str(self.root), f"cannot be written ({error.strerror})", hint=hint) from error
         with stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if on_wait:
+            if not _locks(stream):
+                if on_wait and wait_s != 0:
                     on_wait()
-                fcntl.flock(stream, fcntl.LOCK_EX)
+                if wait_s is None:
+                    fcntl.flock(stream, fcntl.LOCK_EX)
+                elif not _locks_within(stream, wait_s):
+                    raise BusyError(
+                        str(self.root), "another run holds this root", hint="try again when it has ended"
+                    )
+            _remove_leftovers(self.root)
             yield
 
     def records(self) -> dict[str, Record]:
@@ -214,6 +259,23 @@ class Lake:
 
         table = pa.Table.from_pylist([dict(row)], schema=arrow_schema("runs"))
         write_table(self.root / "runs" / f"{row['run_id']}.parquet", table)
+
+
+def _locks(stream: IO[str]) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _locks_within(stream: IO[str], wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    while (left_s := deadline - time.monotonic()) > 0:
+        time.sleep(min(_POLL_S, left_s))
+        if _locks(stream):
+            return True
+    return False
 
 
 _REBUILD = "remove the folder and run again; raw logs are not in it unless they were fetched"

@@ -3,6 +3,7 @@
 A response is a module in `responses/` (its name is the file's stem, with - for _):
 
     USES_REDUCED: bool              may its replicas hold groups of a reduced TP degree?
+    USES_POWER: bool                do its groups draw more than their design power?
     BATCHES: tuple[str, ...]        the batch rules it allows, its default first
     work(replica) -> Work           what one replica contributes
 
@@ -133,6 +134,7 @@ class Response(Protocol):
     """The module contract of a response."""
 
     USES_REDUCED: bool
+    USES_POWER: bool
     BATCHES: tuple[str, ...]
 
     def work(self, replica: Replica) -> Work:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeline.replay.ledger import Ledger, Span
+from pipeline.replay.ledger import Ledger, Span, Stop
 from pipeline.replay.packing import Capability, Chosen, Packing
 
 RUNNING, SAVING, STARTING, RECONFIGURING, PAUSED = "running", "saving", "starting", "reconfiguring", "paused"
@@ -63,9 +63,10 @@ def replay(
     reexpand: str,
     *,
     spans: list[Span] | None = None,
+    stops: list[Stop] | None = None,
 ) -> Ledger:
-    """Replay one policy; append the spans of its timeline to `spans` when it is given."""
-    return _Replay(history, capability, packing, times, reexpand, spans).run()
+    """Replay one policy; append the spans of its timeline and its stops to the lists that are given."""
+    return _Replay(history, capability, packing, times, reexpand, spans, stops).run()
 
 
 class _Replay:
@@ -79,6 +80,7 @@ class _Replay:
         times: Times,
         reexpand: str,
         spans: list[Span] | None,
+        stops: list[Stop] | None,
     ) -> None:
         self.history = history
         shape = self.shape = packing.packer.shape
@@ -94,6 +96,7 @@ class _Replay:
             job_gpus=job_groups * shape.tp,
             window=history.window,
             spans=spans,
+            stops=stops,
         )
         # Capacity now: masks of GPUs down by dirty domain, and sums over the pool.
         self.down: dict[int, int] = {}
@@ -172,7 +175,9 @@ class _Replay:
 
     def _strike(self, instant: Instant) -> None:
         """Apply an instant's changes, then the interruption they cause, judged by the old configuration."""
-        hit = instant.app_fault or any(self._gpus_in_use(domain) & mask for domain, mask in instant.hits)
+        struck = [
+            (domain, found) for domain, mask in instant.hits if (found := self._gpus_in_use(domain) & mask)
+        ]
         for domain, mask in instant.up:
             before = self.down[domain]
             self.chosen_down.setdefault(domain, before)
@@ -181,7 +186,9 @@ class _Replay:
             before = self.down.get(domain, 0)
             self.chosen_down.setdefault(domain, before)
             self._set_down(domain, before | mask)
-        if hit and self.state != PAUSED:
+        if (struck or instant.app_fault) and self.state != PAUSED:
+            if self.ledger.stops is not None:
+                self.ledger.stops.append(Stop(self.now, self.state, struck, instant.app_fault))
             self._interrupt()
         self.want_better = self.reexpand != "next_interruption"
 
@@ -280,8 +287,7 @@ class _Replay:
                 book.work(self.chosen.setting, 0, length, rest)
             elif self.state == STARTING:
                 detect = max(0, min(tick, self.detect_until) - self.now)
-                book.wait("detect", detect, rest)
-                book.wait("restart", length - detect, rest)
+                book.start(detect, length - detect, rest)
             else:
                 book.wait("reconfigure" if self.state == RECONFIGURING else "paused", length, rest)
             if book.spans is not None:

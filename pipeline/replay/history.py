@@ -32,7 +32,7 @@ def build(
     start, end = (_ticks(downtime, name, window_start_us) for name in ("t_start", "t_end"))
     ranges = [downtime[name].to_list() for name in columns]
     for domain, first, last, begin, finish in zip(*ranges, start, end, strict=True):
-        mask = _mask(first, last)
+        mask = mask_of(first, last)
         if begin <= 0:
             initial[domain] = initial.get(domain, 0) | mask
         else:
@@ -46,11 +46,12 @@ def build(
         if severity == "app":
             at(tick).app_fault = True
         else:
-            at(tick).hits.append((domain, _mask(first, last)))
+            at(tick).hits.append((domain, mask_of(first, last)))
     return History(domains, window_us, initial, [instants[tick] for tick in sorted(instants)])
 
 
-def _mask(first: int, last: int) -> int:
+def mask_of(first: int, last: int) -> int:
+    """Return GPUs `first` to `last`, both inclusive, as a bit mask."""
     return ((1 << (last - first + 1)) - 1) << first
 
 

@@ -7,6 +7,7 @@ subtracted: work beyond the number of GPUs that did it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -29,6 +30,24 @@ class Span(NamedTuple):
     phase: int
 
 
+@dataclass
+class Stop:
+    """An instant at which faults stopped the job or struck its start, and what they cost in GPU-ticks.
+
+    `state` is what the job was doing; `struck` holds the GPUs in use that went down (bit masks by domain).
+    `detect` and `restart` are those of the starts up to the next stop, so that a start that is struck again
+    is shared by time, and a start after a pause falls to the fault that brought the pause.
+    """
+
+    tick: int
+    state: str
+    struck: Sequence[tuple[int, int]]
+    app_fault: bool
+    rework: Fraction = Fraction(0)
+    detect: int = 0
+    restart: int = 0
+
+
 class LedgerError(AssertionError):
     """The ledger does not add up: a bug of ours, never the user's."""
 
@@ -41,6 +60,7 @@ class Ledger:
     job_gpus: int
     window: int
     spans: list[Span] | None = None
+    stops: list[Stop] | None = None
     interruptions: int = 0
     planned_stops: int = 0
     buckets: dict[str, Fraction] = field(default_factory=dict)
@@ -75,6 +95,16 @@ class Ledger:
     def lose(self, setting: Setting, ticks: int) -> None:
         """Move unsaved work to rework."""
         self._lost[setting] = self._lost.get(setting, 0) + ticks
+        if self.stops:
+            self.stops[-1].rework = setting.x * self.job_gpus * ticks
+
+    def start(self, detect: int, restart: int, rest: int) -> None:
+        """Book time of a start, at the cost of the last stop."""
+        self.wait("detect", detect, rest)
+        self.wait("restart", restart, rest)
+        if self.stops:
+            self.stops[-1].detect += rest * detect
+            self.stops[-1].restart += rest * restart
 
     def settle(self) -> None:
         """Fill `buckets`; raise LedgerError when they do not add up or one is negative."""

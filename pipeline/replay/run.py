@@ -1,13 +1,14 @@
 """Stage 3: timelines + policies -> ledgers.
 
 In: the tables of the timelines stage. Out: `outcomes` (the scenario's policies), `outcome_timeline`
-(their states over time), `splits` (every policy and batch rule at many spare counts) and `what_ifs`
-(each at its best split, with repairs twice as fast, and with each component left out).
+(their states over time), `splits` (every policy and batch rule at many spare counts), `what_ifs` (each at
+its best split when something were different) and `stops` (what each stop cost, by the outage behind it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from math import fsum
@@ -20,8 +21,11 @@ from pipeline.errors import InputError
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record
 from pipeline.replay import history, responses, timeline
-from pipeline.replay.ledger import Span
+from pipeline.replay.ledger import Span, Stop
+from pipeline.replay.stops import causes
+from pipeline.replay.stops import rows as stop_rows
 from pipeline.replay.study import Failures, Study
+from pipeline.replay.what_ifs import VARIATIONS, Variation
 from pipeline.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -88,7 +92,8 @@ def stage(
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
         tables = stages.write_tables(folder, _tables(lake, scenario, timelines, progress))
-        return tables, {"least_headroom": _least_headroom(scenario)}
+        window = [facts["window_start"], facts["window_end"]]
+        return tables, {"least_headroom": _least_headroom(scenario), "window": window}
 
     return stages.run(
         lake,
@@ -129,10 +134,12 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
     origin_us = _origin_us(timelines)
 
     outcomes, states = [], []
+    stopped = _Stopped(lake, scenario, timelines)
     for policy in progress(scenario.policies, "policies"):
         for seed in seeds:
             spans: list[Span] = []
-            row = study.row(policy, logged, seed, spans)
+            with stopped.book(replace(policy, batch=study.batch_of(policy)), seed) as stops:
+                row = study.row(policy, logged, seed, spans, stops)
             _check_saves(scenario, policy, row["checkpoint_interval_s"], timelines.facts["window_us"])
             outcomes.append(row)
             interval_us = units.seconds_to_us(row["checkpoint_interval_s"])
@@ -152,17 +159,77 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
         splits += rows
         best.append(replace(line, spare_domains=_best_split(rows)))
 
+    intervals_s: dict[tuple[Policy, int], float] = {}
+    for line in progress(best, "stops"):
+        for seed in seeds:
+            with stopped.book(line, seed) as stops:
+                row = study.row(line, logged, seed, stops=stops)
+            intervals_s[line, seed] = row["checkpoint_interval_s"]
+
     what_ifs: list[dict[str, Any]] = []
     for name, failures in progress(list(_cases(lake, scenario, timelines)), "what-ifs"):
         for line in best:
             what_ifs += [{**study.row(line, failures, seed), "what_if": name} for seed in seeds]
+    for name, variation in progress(list(VARIATIONS.items()), "sensitivities"):
+        changed = variation.scenario(scenario)
+        if changed is not None:
+            what_ifs += _varied(Study(changed), variation, best, logged, intervals_s, name)
 
+    tables = {"outcomes": outcomes, "splits": splits, "what_ifs": what_ifs, "stops": stopped.rows}
     return {
-        "outcomes": pa.Table.from_pylist(outcomes, schema=arrow_schema("outcomes")),
         "outcome_timeline": pa.concat_tables(states),
-        "splits": pa.Table.from_pylist(splits, schema=arrow_schema("splits")),
-        "what_ifs": pa.Table.from_pylist(what_ifs, schema=arrow_schema("what_ifs")),
+        **{name: pa.Table.from_pylist(rows, schema=arrow_schema(name)) for name, rows in tables.items()},
     }
+
+
+def _varied(
+    study: Study,
+    variation: Variation,
+    best: Sequence[Policy],
+    logged: Failures,
+    intervals_s: Mapping[tuple[Policy, int], float],
+    name: str,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `what_ifs` of one variation."""
+    for line in best:
+        for seed in study.scenario.cluster.placement_seeds:
+            policy = variation.policy(line, intervals_s[line, seed])
+            if policy is not None:
+                yield {**study.row(policy, logged, seed), "what_if": name}
+
+
+class _Stopped:
+    """The rows of `stops`: of each policy as listed, and of each line at its best split, once each."""
+
+    def __init__(self, lake: Lake, scenario: Scenario, timelines: Record) -> None:
+        import polars as pl
+
+        onsets = pl.read_parquet(lake.table(timelines, "onsets"), glob=False)
+        self.origin_us = _origin_us(timelines)
+        self.causes = {
+            seed: causes(onsets.filter(pl.col("placement_seed") == seed), self.origin_us)
+            for seed in scenario.cluster.placement_seeds
+        }
+        self.scenario = scenario.name
+        self.rows: list[dict[str, Any]] = []
+        self.done: set[tuple[Policy, int]] = set()
+
+    @contextmanager
+    def book(self, policy: Policy, seed: int) -> Iterator[list[Stop]]:
+        """Yield a list for the stops of a replay and book them."""
+        stops: list[Stop] = []
+        yield stops
+        if (policy, seed) in self.done:
+            return
+        self.done.add((policy, seed))
+        about = {
+            "scenario": self.scenario,
+            "policy": policy.name,
+            "batch": policy.batch,
+            "spare_domains": policy.spare_domains,
+            "placement_seed": seed,
+        }
+        self.rows += stop_rows(stops, self.causes[seed], self.origin_us, about)
 
 
 def _best_split(rows: list[dict[str, Any]]) -> int:

@@ -19,7 +19,7 @@ from pipeline.replay import engine, interval, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Times
 from pipeline.replay.fixed import Fixed
-from pipeline.replay.ledger import Ledger, Span
+from pipeline.replay.ledger import Ledger, Span, Stop
 from pipeline.replay.packed import Packed
 from pipeline.replay.packing import Capability, Packer, Packing, capabilities
 from pipeline.schema import BUCKETS
@@ -68,9 +68,14 @@ class Study:
         return policy.batch or batches[0]
 
     def replay(
-        self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None
+        self,
+        policy: Policy,
+        failures: Failures,
+        seed: int,
+        spans: list[Span] | None = None,
+        stops: list[Stop] | None = None,
     ) -> tuple[Ledger, Times]:
-        """Replay a policy on the failures of one placement."""
+        """Replay a policy on the failures of one placement; fill the lists that are given."""
         dp = self.dp_of(policy)
         history = failures.histories[seed]
         times = self._times(policy, dp, failures, seed)
@@ -78,14 +83,19 @@ class Study:
         packer = self._packer(policy.response, self.batch_of(policy), dp, overhead, policy.reduced_tp)
         capability = self._capability(policy.response, policy.reduced_tp)
         packing = PACKINGS[policy.packing](packer, history.domains)
-        ledger = engine.replay(history, capability, packing, times, policy.reexpand, spans=spans)
+        ledger = engine.replay(history, capability, packing, times, policy.reexpand, spans=spans, stops=stops)
         return ledger, times
 
     def row(
-        self, policy: Policy, failures: Failures, seed: int, spans: list[Span] | None = None
+        self,
+        policy: Policy,
+        failures: Failures,
+        seed: int,
+        spans: list[Span] | None = None,
+        stops: list[Stop] | None = None,
     ) -> dict[str, Any]:
-        """Return a policy's row of `outcomes` for one placement."""
-        ledger, times = self.replay(policy, failures, seed, spans)
+        """Return a policy's row of `outcomes` for one placement; fill the lists that are given."""
+        ledger, times = self.replay(policy, failures, seed, spans, stops)
         power = self.scenario.power
         tdp_ticks = ledger.energy(
             units.exact(power.draw_frac),

@@ -30,6 +30,10 @@ LOWER_BOUND = (
     "The log holds no app-level fault (a crash or hang that takes no GPU away). The interruptions counted "
     "here are a lower bound, and goodput is an upper bound in that respect."
 )
+ASSUMED = (
+    "{} at a rate of {:g} per 1,000 node-days {} (app_faults_per_1000_node_d in the scenario), "
+    "beside {} in the trace. Their number and instants are drawn, not observed."
+)
 ALL_DOWN = (
     "Every outage counts as GPUs down, as the source says. Some kinds, such as a fan or a redundant power "
     "supply, may leave a node computing; [trace.severity] in the scenario tells them apart."
@@ -56,10 +60,9 @@ _WHEN = {
     "pause": "if it is fixed and the job waits",
     "stretch": "if it is fixed and iterations get longer",
 }
-HINDSIGHT = (
-    "Each policy's spare domains were chosen with hindsight on the same failures. The range covers where the "
-    "failed nodes lie in domains, not another period of failures."
-)
+HINDSIGHT = "Each policy's spare domains were chosen with hindsight on the same failures."
+ONE_PERIOD = " The range covers where the failed nodes lie in domains, not another period of failures."
+DRAWS = " Further draws are other failures of the same kind, at the same split; their range is no bound."
 
 
 def cards(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -129,7 +132,7 @@ def warnings(quality: Sequence[Row]) -> list[str]:
 
 def notes(scenario: Scenario, faults: Row) -> list[str]:
     """Return what a reader must know beside the numbers."""
-    found = [] if faults["app_faults"] else [LOWER_BOUND]
+    found = [assumed(scenario, faults) or ("" if faults["app_faults"] else LOWER_BOUND)]
     costs = [policy.costs for policy in scenario.policies]
     if (
         any(cost.checkpoint_interval_s in INTERVAL_RULES for cost in costs)
@@ -145,7 +148,22 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
         found.append(MAY_COMPUTE.format(theme.listing(scenario.trace.may_compute)))
     elif faults["outages"] and faults["down"] == faults["outages"] and not chosen:
         found.append(ALL_DOWN)
-    return [*found, HINDSIGHT]
+    return [*filter(None, found), HINDSIGHT]
+
+
+def assumed(scenario: Scenario, faults: Row) -> str:
+    """Return how many app-level faults are assumed and at what rate; empty when none are."""
+    rate = scenario.trace.assumed_per_1000_node_d
+    if not rate:
+        return ""
+    count = faults["assumed_app_faults"]
+    verb = "is assumed" if count == 1 else "are assumed"
+    return ASSUMED.format(
+        plural(count, "app-level fault"),
+        rate,
+        verb,
+        whole(faults["logged_app_faults"]) if faults["logged_app_faults"] else "none",
+    )
 
 
 def headroom(scenario: Scenario, records: Sequence[Record]) -> list[str]:
@@ -167,8 +185,10 @@ def headroom(scenario: Scenario, records: Sequence[Record]) -> list[str]:
     return found
 
 
-def lines(rows: Sequence[Row], quality: Sequence[Row], *, app_faults: bool) -> list[str]:
-    """Return the answer as plain lines for a terminal."""
+def lines(
+    rows: Sequence[Row], quality: Sequence[Row], *, app_faults: bool, assumption: str = ""
+) -> list[str]:
+    """Return the answer as plain lines for a terminal; `assumption` tells of assumed app-level faults."""
     found = []
     for row in rows:
         share = f"{percent(row['goodput_frac'])} of the pool's GPU-hours"
@@ -184,6 +204,8 @@ def lines(rows: Sequence[Row], quality: Sequence[Row], *, app_faults: bool) -> l
             found.append(f"  if wounded nodes compute: {may_compute(row)}")
     if not rows:
         found.append("no policy was replayed")
+    elif assumption:
+        found.append(f"assumed: {assumption}")
     elif not app_faults:
         found.append("no app-level faults in the log: interruptions are a lower bound")
     found += [f"note: {text}" for text in warnings(quality)]
@@ -204,13 +226,16 @@ def kept(row: Row) -> str:
 
 
 def sure(row: Row) -> str:
-    """Return the spread over placements and the lead over the next policy."""
+    """Return the spread over placements and further draws, and the lead over the next policy."""
     if row["placements"] > 1:
         text = (
             f"{spread(row['goodput_low_frac'], row['goodput_high_frac'])} over {row['placements']} placements"
         )
     else:
         text = "one placement, so no spread is known"
+    if row["redraws"]:
+        draws = plural(row["redraws"], "further draw")
+        text += f"; {spread(row['redraw_low_frac'], row['redraw_high_frac'])} over {draws} of failures"
     if row["next_policy"] is None:
         return f"{text}; the only policy under this rule"
     if not row["lead_frac"]:

@@ -143,6 +143,7 @@ def _build(lake: Lake, scenario: Scenario, read: Sequence[Record]) -> tuple[dict
         "headline": answers,
         "policies": compared,
         "app_faults": faults["app_faults"],
+        "assumed_app_faults": faults["assumed_app_faults"],
     }
     folder = lake.path("reports", scenario.name)
     contents = {PAGE: text, NUMBERS: json.dumps(numbers, indent=1) + "\n"}
@@ -151,7 +152,12 @@ def _build(lake: Lake, scenario: Scenario, read: Sequence[Record]) -> tuple[dict
     facts = {
         "headline": answers,
         "app_faults": faults["app_faults"],
-        "lines": answer.lines(answers, quality, app_faults=bool(faults["app_faults"])),
+        "lines": answer.lines(
+            answers,
+            quality,
+            app_faults=bool(faults["app_faults"]),
+            assumption=answer.assumed(scenario, faults),
+        ),
     }
     return {name: folder / name for name in contents}, facts
 

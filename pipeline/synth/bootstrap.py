@@ -129,8 +129,14 @@ def assumptions(history: History, nodes: int, block_d: float, start: str) -> lis
         )
     if history.censored:
         texts.append(f"Outages still open at the window's end, which end there: {history.censored:,}.")
+    if history.domain_faults:
+        texts.append(
+            f"{history.domain_faults:,} of the outages are of whole domains: each takes the domain that its "
+            "node lies in here, whatever its size. They come as often per node as observed, so a larger "
+            "domain is hit more often."
+        )
     if history.left_out:
-        texts.append(f"Outages begun before the window, or of whole domains, left out: {history.left_out:,}.")
+        texts.append(f"Outages begun before the window, or of no named node, left out: {history.left_out:,}.")
     began = {
         "clean": "Nothing is down at the start, so the first weeks are better than the long run.",
         "steady": "Outages that began before the start are still down at it.",

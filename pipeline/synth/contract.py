@@ -22,6 +22,7 @@ from pipeline.schema import COMPONENTS
 from pipeline.synth.distributions import EXPONENTIAL, Exponential, Lognormal, Mix, Repair, Weibull
 
 DAY_0 = datetime(2025, 1, 1, tzinfo=UTC)  # t = 0 of synthetic time; an arbitrary, round instant
+REDRAWN = "redrawn_events"  # the table of further draws
 _NAME_WIDTH = 5
 
 

@@ -2,11 +2,13 @@
 
 In: the records of a source's `events`, the observed window, the number of nodes observed. Out: for each
 outage that begins in the window its start and length (microseconds), node (0 .. nodes - 1), GPU (-1: the
-whole node) and kind. Onsets and clears are paired by queries/2_timelines/outages.sql itself, on severities
-as the source says; what the scenario makes of them is applied later, as for any log.
+whole node) and kind. A fault of a whole domain stays one: drawn again, it takes the domain that its node
+lies in; where the log names no node, one of the observed nodes stands for the domain for good. Onsets and
+clears are paired by queries/2_timelines/outages.sql itself, on severities as the source says; what the
+scenario makes of them is applied later, as for any log.
 Easy to get wrong: the population is given, never inferred; nodes that never failed are part of it. An
 outage that began before the window or is still open at its end: the first is left out, the second ends
-there. Source: model.md sections 2 and 8.
+there. A fault of scope node without a node is left out. Source: model.md sections 2 and 8.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 Window = tuple[datetime, datetime]
 
 _PARAMETERS = {"scenario": "", "repair_scale_frac": 1.0, "without_component": ""}
-_SCHEMA_GIVEN = ("ingested_events", "severity_choices")
+_SCHEMA_GIVEN = ("ingested_events", "severity_choices", "assumed_faults")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class History:
     named_nodes: int
     left_out: int
     censored: int
+    domain_faults: int = 0
 
 
 def window(where: str, trace: config.Trace, sources: Sequence[Record]) -> Window:
@@ -78,37 +81,62 @@ def queries() -> tuple[sql.Query, ...]:
 def load(lake: Lake, sources: Sequence[Record], observed: Window, nodes: int, where: str) -> History:
     """Read the outages of a source within a window."""
     import numpy as np
+    import polars as pl
 
     first, last = (moment.replace(tzinfo=None) for moment in observed)
     files = ", ".join("'" + str(lake.table(item, "events")).replace("'", "''") + "'" for item in sources)
     with sql.connect() as con:
         con.execute(f"create temp view ingested_events as from read_parquet([{files}])")
         con.execute("create temp table severity_choices (word varchar, severity varchar)")
+        con.execute(
+            "create temp table assumed_faults "
+            "(outage_id varchar, t_start timestamp, component varchar, reason varchar)"
+        )
         sql.build(con, queries(), {**_PARAMETERS, "window_start": first, "window_end": last})
         outages = con.sql(
-            "select *, epoch_us(t_start) as start_us, epoch_us(t_end) as end_us from outages "
-            "order by t_start, outage_id"
+            "select outages.*, epoch_us(outages.t_start) as start_us, epoch_us(outages.t_end) as end_us, "
+            "scope, domain from outages inner join events on event_id = outage_id "
+            "order by outages.t_start, outage_id"
         ).pl()
     everything = outages.height
-    outages = outages.filter((outages["t_start"] >= first) & outages["node"].is_not_null())
+    of_domain = pl.col("scope") == "domain"
+    known = pl.col("node").is_not_null() | (of_domain & pl.col("domain").is_not_null())
+    outages = outages.filter(pl.col("t_start") >= first, known)
     if outages.is_empty():
-        raise NoDataError(f"{where} window", "no outage of a node begins in it", "a window with some")
-    names = sorted(set(outages["node"]))
+        raise NoDataError(
+            f"{where} window", "no outage of a node or a domain begins in it", "a window with some"
+        )
+    names = sorted(set(outages["node"].drop_nulls()))
     if len(names) > nodes:
         found = f"{nodes}, but outages name {len(names)} nodes"
         raise InputError(f"{where} observed_nodes", found, "all nodes that were observed, failed or not")
     start_us, end_us = outages["start_us"].to_numpy(), outages["end_us"].to_numpy()
     number = {name: index for index, name in enumerate(names)}
-    rows = outages.select("gpu", "component", "severity", "reason").rows()
+    nameless = outages.filter(pl.col("node").is_null())["domain"]
+    seat = _seats(sorted(set(nameless)), nodes)
+    rows = outages.select("scope", "gpu", "component", "severity", "reason").rows()
+    node = [
+        seat[domain] if name is None else number[name]
+        for name, domain in outages.select("node", "domain").rows()
+    ]
     return History(
         nodes=nodes,
         window_us=to_us(observed[1]) - to_us(observed[0]),
         start_us=start_us - to_us(observed[0]),
         length_us=end_us - start_us,
-        node=np.array([number[name] for name in outages["node"]], dtype=np.int64),
-        gpu=np.array([-1 if gpu is None else gpu for gpu, *_ in rows], dtype=np.int64),
-        kinds=tuple(Kind("node" if gpu is None else "gpu", *words) for gpu, *words in rows),
+        node=np.array(node, dtype=np.int64),
+        gpu=np.array([-1 if gpu is None else gpu for _, gpu, *_ in rows], dtype=np.int64),
+        kinds=tuple(
+            Kind("domain" if scope == "domain" else "node" if gpu is None else "gpu", *words)
+            for scope, gpu, *words in rows
+        ),
         named_nodes=len(names),
         left_out=everything - outages.height,
         censored=int(outages["is_censored"].sum() or 0),
+        domain_faults=outages.filter(of_domain).height,
     )
+
+
+def _seats(domains: Sequence[str], nodes: int) -> dict[str, int]:
+    """Return a node that stands for each domain that the log names without one, far apart."""
+    return {name: index * nodes // len(domains) for index, name in enumerate(domains)}

@@ -1,7 +1,8 @@
 """Failures from a preset's rates, or from a real trace resampled -> `events` of kind interval.
 
 In: a scenario's [trace] (preset or bootstrap, days, seed, start) and [cluster] (nodes, gpus_per_node); for
-a bootstrap also the records of the ingested source. Out: the tables `events`, `rejects` and `files`, and
+a bootstrap also the records of the ingested source. Out: the tables `events`, `rejects`, `files` and
+`redrawn_events` (the same from the seeds that follow, told apart by the column `redraw`), and
 facts: day_0, title, rate_per_gpu_d (what interrupts a job, per GPU and day, after [trace.severity]) and
 assumptions, as sentences for the report.
 Easy to get wrong: time 0 is contract.DAY_0, also for a bootstrap, whose `window` is that of the original
@@ -18,14 +19,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config.model import MOST_SEED
 from pipeline.errors import InputError
 from pipeline.lake import stages
+from pipeline.schema import arrow_schema
 from pipeline.synth import bootstrap, observed, presets
-from pipeline.synth.contract import DAY_0, Preset, changed
+from pipeline.synth.contract import DAY_0, REDRAWN, Preset, changed
 from pipeline.synth.draw import Columns, draw
 from pipeline.synth.tables import SOURCE, VERSION, Kind, tables
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pipeline.config import Scenario, Trace
     from pipeline.lake.store import Lake, Record
 
@@ -33,7 +38,8 @@ STAGE = "synth"
 INTERRUPTING = ("down", "app")
 
 Log = Callable[[str], None]
-Drawn = tuple[Columns, Sequence[Kind], Mapping[str, Any]]  # failures, what the kinds are, facts
+# Failures by seed, what the kinds are, facts.
+Source = tuple[Callable[[int], Columns], Sequence[Kind], Mapping[str, Any]]
 
 
 def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
@@ -45,11 +51,11 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
         presets.load(trace.preset), weibull_shape=trace.weibull_shape, correlation=trace.correlation
     )
 
-    def drawn() -> Drawn:
+    def drawn(seed: int) -> Columns:
         cluster = scenario.cluster
-        columns = draw(
-            preset, _days(trace), cluster.nodes, cluster.gpus_per_node, seed=trace.seed, start=trace.start
-        )
+        return draw(preset, _days(trace), cluster.nodes, cluster.gpus_per_node, seed=seed, start=trace.start)
+
+    def source() -> Source:
         kinds = [Kind(rate.scope, rate.component, "down", rate.reason) for rate in preset.rates]
         pairs = zip(preset.rates, kinds, strict=True)
         rates = [_rate(kind, rate.per_gpu_d) for rate, kind in pairs if _interrupts(trace, kind)]
@@ -59,10 +65,10 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[Record, bool]:
             "rates": rates,
             "assumptions": assumptions(preset, trace.start),
         }
-        return columns, kinds, facts
+        return drawn, kinds, facts
 
     code = f"synth/presets/{presets.module_file(trace.preset).name}"
-    return _stage(lake, scenario, {"preset": asdict(preset)}, (code,), drawn, log)
+    return _stage(lake, scenario, {"preset": asdict(preset)}, (code,), source, log)
 
 
 def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log) -> tuple[Record, bool]:
@@ -75,11 +81,14 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         found = f"{block_d:g} days, but the observed window has {days:g}"
         raise InputError(f"{where} block_d", found, "blocks no longer than the window")
 
-    def drawn() -> Drawn:
+    def source() -> Source:
         history = observed.load(lake, sources, window, trace.observed_nodes or 0, where)
-        columns = bootstrap.draw(
-            history, _days(trace), cluster.nodes, block_d=block_d, seed=trace.seed, start=trace.start
-        )
+
+        def drawn(seed: int) -> Columns:
+            return bootstrap.draw(
+                history, _days(trace), cluster.nodes, block_d=block_d, seed=seed, start=trace.start
+            )
+
         counts = Counter(
             (kind.component, kind.reason or "") for kind in history.kinds if _interrupts(trace, kind)
         )
@@ -96,7 +105,7 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
             ],
             "assumptions": bootstrap.assumptions(history, cluster.nodes, block_d, trace.start),
         }
-        return columns, history.kinds, facts
+        return drawn, history.kinds, facts
 
     parameters = {
         "bootstrap": [stages.content(record, "events") for record in sources],
@@ -105,7 +114,7 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         "block_d": block_d,
         "observed_nodes": trace.observed_nodes,
     }
-    return _stage(lake, scenario, parameters, ("lake/sql.py",), drawn, log)
+    return _stage(lake, scenario, parameters, ("lake/sql.py",), source, log)
 
 
 def _stage(
@@ -113,7 +122,7 @@ def _stage(
     scenario: Scenario,
     parameters: Mapping[str, Any],
     code: tuple[str, ...],
-    drawn: Callable[[], Drawn],
+    source: Callable[[], Source],
     log: Log,
 ) -> tuple[Record, bool]:
     trace, cluster = scenario.trace, scenario.cluster
@@ -129,7 +138,8 @@ def _stage(
     sha256 = stages.input_hash(wanted)
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-        columns, kinds, about = drawn()
+        drawn, kinds, about = source()
+        columns = drawn(trace.seed)
         count = len(columns["kind"])
         gpus = cluster.nodes * cluster.gpus_per_node
         log(f"{file}: {count} events on {gpus} GPUs in {trace.days:g} days")
@@ -142,7 +152,11 @@ def _stage(
             "day_0": DAY_0.isoformat(),
             **about,
         }
-        return stages.write_tables(folder, tables(columns, kinds, cluster.nodes, file, sha256)), facts
+        found = tables(columns, kinds, cluster.nodes, file, sha256)
+        found[REDRAWN] = _redrawn(
+            [tables(drawn(seed), kinds, cluster.nodes, file, sha256)["events"] for seed in _further(trace)]
+        )
+        return stages.write_tables(folder, found), facts
 
     choices = {**trace.severity, **dict.fromkeys(trace.exclude, "info")}
     modules = [f"synth/{path.name}" for path in sorted(Path(__file__).parent.glob("*.py"))]
@@ -150,13 +164,35 @@ def _stage(
         lake,
         STAGE,
         scenario.name,
-        inputs={"parameters": sha256, "version": VERSION, "severity": choices},
+        inputs={
+            "parameters": sha256,
+            "version": VERSION,
+            "severity": choices,
+            "redraws": trace.redraws,
+        },
         code=stages.code_version(*modules, *code, packages=("numpy", "polars", "pyarrow")),
         build=build,
         log=log,
         scenario=scenario.name,
         seed=str(trace.seed),
     )
+
+
+def _further(trace: Trace) -> list[int]:
+    """Return the seeds of a trace's redraws: those that follow its own."""
+    return [(trace.seed + number) % (MOST_SEED + 1) for number in range(1, trace.redraws + 1)]
+
+
+def _redrawn(draws: Sequence[pa.Table]) -> pa.Table:
+    """Return the events of all redraws, told apart by the column `redraw`, from 1."""
+    import pyarrow as pa
+
+    schema = arrow_schema("events").append(pa.field("redraw", pa.int64()))
+    numbered = [
+        events.append_column("redraw", pa.array([number] * events.num_rows, pa.int64()))
+        for number, events in enumerate(draws, 1)
+    ]
+    return pa.concat_tables([schema.empty_table(), *numbered])
 
 
 def _rate(kind: Kind, per_gpu_d: float) -> dict[str, Any]:

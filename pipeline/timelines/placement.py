@@ -10,14 +10,14 @@ GPUs of a domain are numbered by node, in the order of the topology or else by n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from pipeline.config import Cluster
 from pipeline.errors import InputError
-from pipeline.topology.layout import Fitted, few
+from pipeline.topology.layout import Fitted
 
 
 def population(named: Sequence[str], cluster: Cluster, where: str) -> list[str]:
@@ -100,18 +100,3 @@ def lay(fitted: Fitted, others: Sequence[str], cluster: Cluster, scenario: str) 
         gpu_first=pl.col("gpu_first"),
         gpus=pl.col("gpus"),
     )
-
-
-def missing(named: Sequence[str], fitted: Fitted, domains: Collection[str], where: str) -> list[str]:
-    """Return the nodes of the log that the topology lacks; `domains` are the domains that the log names.
-
-    Raise InputError when the log and the topology have no name in common.
-    """
-    known = {row.node for members in fitted.domains.values() for row in members}
-    others = [name for name in named if name not in known]
-    strangers = not known.intersection(named) and not fitted.domains.keys() & set(domains)
-    if named and strangers:
-        found = f"none of the log's {len(named)} nodes ({few(named)}) is in the topology"
-        expected = f"the log's own names; the topology has {few(sorted(known))}"
-        raise InputError(where, found, expected, "name nodes alike in both (short or full host names?)")
-    return others

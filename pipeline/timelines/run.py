@@ -8,9 +8,10 @@ the stage fails and the last good tables stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,7 @@ from pipeline.errors import CheckFailedError, InputError, NoDataError, nearest
 from pipeline.lake import checks, sql, stages
 from pipeline.lake.store import Lake, Record
 from pipeline.schema import COMPONENTS, TABLES, arrow_schema
+from pipeline.synth.contract import REDRAWN, node_names
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,10 +36,13 @@ STORED = (
     "domain_timeline",
     "cluster_timeline",
     "domain_tail",
+    "worst_nodes",
 )
-HALF_REPAIR = "half_repair"
+HALF_REPAIR, DOUBLE_REPAIR = "half_repair", "double_repair"
 MAY_COMPUTE = "may_compute"
 WITHOUT = "without_"
+HEALTHY_LEMONS = "healthy_lemons"
+REDRAW = "redraw_"
 _WHAT_IF_COMPONENTS = 12
 _FIRST_NODES = 10
 _PACKAGES = ("duckdb", "polars", "pyarrow", "numpy")
@@ -57,11 +62,16 @@ class Window:
 
 
 class WhatIf(NamedTuple):
-    """The same log, but with other repair times, or with components or reasons that never fail."""
+    """The same log, but with other repair times, or with components, reasons or nodes that never fail.
+
+    Or another draw of a synthetic trace, numbered from 1.
+    """
 
     name: str
     repair_scale_frac: float = 1.0
     left_out: tuple[str, ...] = ()
+    left_out_nodes: tuple[str, ...] = ()
+    redraw: int = 0
 
 
 def window_of(scenario: Scenario, day_0: str | None) -> Window:
@@ -80,16 +90,22 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     queries = sql.load("1_events", "2_timelines", "checks")
     day_0 = next((record.facts["day_0"] for record in events if record.facts.get("day_0")), None)
     inputs = {
-        "events": [stages.content(record, "events") for record in events],
+        "events": [
+            stages.content(record, *(name for name in ("events", REDRAWN) if name in record.outputs))
+            for record in events
+        ],
         "day_0": day_0,
-        "rates": next((record.facts["rates"] for record in events if "rates" in record.facts), None),
+        "rates": _rates(scenario, events),
         "scenario": scenario.name,
         "values": scenario.fingerprint("trace", "cluster"),
         "queries": stages.sql_version(query.path for query in queries.values()),
     }
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-        files = [str(lake.table(record, "events")) for record in events]
+        files = {
+            name: [str(lake.table(record, name)) for record in events if name in record.outputs]
+            for name in ("events", REDRAWN)
+        }
         with sql.connect() as con:
             tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries, log)
             facts["rates"] = inputs["rates"]
@@ -108,18 +124,31 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     )
 
 
+def _rates(scenario: Scenario, events: Sequence[Record]) -> list[dict[str, Any]] | None:
+    """Return the rates of a synthetic trace, with that of assumed app-level faults; None for a log."""
+    from pipeline.synth import app_faults
+
+    rates = next((record.facts["rates"] for record in events if "rates" in record.facts), None)
+    assumed = scenario.trace.assumed_per_1000_node_d
+    return rates if rates is None or not assumed else [*rates, app_faults.rate(scenario)]
+
+
 def _tables(
     con: duckdb.DuckDBPyConnection,
     scenario: Scenario,
-    files: list[str],
+    files: Mapping[str, Sequence[str]],
     window: Window,
     queries: dict[str, sql.Query],
     log: stages.Log,
 ) -> tuple[dict[str, pa.Table], dict[str, Any]]:
-    con.execute(f"create temp view ingested_events as from read_parquet({_listing(files)}) {_only(scenario)}")
+    from pipeline.synth import app_faults
+
+    ingested = f"from read_parquet({_listing(files['events'])}) {_only(scenario)}"
+    con.execute(f"create temp view ingested_events as {ingested}")
     sql.build(con, [queries["events"]], {})
     _check_words(con, scenario)
     con.register("severity_choices", _severity_choices(scenario))
+    con.register("assumed_faults", app_faults.table(scenario, window.start, window.us))
     con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
     placed, about = _placements(con, scenario, log)
     con.register("placements", placed.to_arrow())
@@ -131,10 +160,11 @@ def _tables(
         "domain_size": scenario.cluster.domain_size,
         "repair_scale_frac": 1.0,
         "left_out": [],
+        "left_out_nodes": [],
     }
     chain = sql.ordered(
         {name: query for name, query in queries.items() if query.folder == "2_timelines"},
-        given=("events", "severity_choices", "blast_radius", "placements"),
+        given=("events", "severity_choices", "assumed_faults", "blast_radius", "placements"),
     )
     sql.build(con, chain, parameters)
     span = _check_window(con, scenario, window)
@@ -144,8 +174,11 @@ def _tables(
     tables = {name: _stored(con, name) for name in STORED}
     tables["unpaired_clears"] = con.sql("from unpaired_clears").to_arrow_table()
     counts = _counts(con)  # before the what-ifs, which build some tables anew
-    cases = _what_if_cases(con, scenario.trace.may_compute)
-    tables |= _what_ifs(con, chain, parameters, cases)
+    cases = _what_if_cases(con, scenario.trace)
+    if files[REDRAWN]:
+        con.execute(f"create temp view {REDRAWN} as from read_parquet({_listing(files[REDRAWN])})")
+    redrawn = partial(app_faults.table, scenario, window.start, window.us)
+    tables |= _what_ifs(con, queries, chain, parameters, cases, redrawn)
     facts = {
         "window_start": window.start.isoformat(),
         "window_end": window.end.isoformat(),
@@ -186,7 +219,7 @@ def _check_window(
             f"{scenario.path.name} [trace]", "no accepted event", "a log with at least one fault"
         )
     # An outage that is open since before the window meets it, whenever its last row was written.
-    ((meeting,),) = con.execute("select count(*) from outages").fetchall()
+    ((meeting,),) = con.execute("select count(*) from outages where events > 0").fetchall()
     inside = units.to_us(window.start) <= last and first < units.to_us(window.end) if rows else True
     if not inside and not meeting:
         raise InputError(
@@ -216,6 +249,7 @@ def _check_words(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> None:
     if not any(said.values()):
         return
     reasons = {reason for (reason,) in con.execute("select distinct reason from events").fetchall() if reason}
+    reasons |= {config.ASSUMED_REASON} if trace.app_faults_per_1000_node_d else set()
     for key, words in said.items():
         for word in words:
             if word not in COMPONENTS and word not in reasons:
@@ -264,8 +298,6 @@ def _placements(
     if cluster.placement == "topology":
         return _topology_placement(con, scenario, log)
     if scenario.trace.is_synthetic:
-        from pipeline.synth.contract import node_names
-
         nodes = node_names(cluster.nodes)
     else:
         nodes = placement.population(_named_nodes(con), cluster, where)
@@ -279,17 +311,15 @@ def _topology_placement(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the placement that the scenario's topology states; synthetic nodes take its places in order."""
     from pipeline.timelines import placement
-    from pipeline.topology.layout import few
+    from pipeline.topology.layout import few, outside
 
     fitted, others = config.topology_of(scenario), []
     if scenario.trace.is_synthetic:
-        from pipeline.synth.contract import node_names
-
         fitted = fitted.renamed(node_names(scenario.cluster.nodes))
     else:
         domains = con.execute("select distinct domain from events where domain is not null").fetchall()
         where = f"{scenario.path.name} [cluster] topology"
-        others = placement.missing(_named_nodes(con), fitted, [name for (name,) in domains], where)
+        others = outside(_named_nodes(con), fitted.domains, [name for (name,) in domains], where)
     dropped = [row.node for rows in fitted.dropped.values() for row in rows]
     _check_gpus(con, scenario, dropped)
     if others:
@@ -325,29 +355,57 @@ def _check_gpus(con: duckdb.DuckDBPyConnection, scenario: Scenario, beside: Sequ
         )
 
 
-def _what_if_cases(con: duckdb.DuckDBPyConnection, may_compute: Sequence[str]) -> list[WhatIf]:
-    """Return the report's what-ifs."""
+def _what_if_cases(con: duckdb.DuckDBPyConnection, trace: config.Trace) -> list[WhatIf]:
+    """Return the report's what-ifs; redraws come last, because they take the place of the events."""
     components = con.execute(
         "select component from outages where severity in ('down', 'app') group by component "
         f"order by sum(duration_s) desc, component limit {_WHAT_IF_COMPONENTS}"
     ).fetchall()
-    cases = [WhatIf(HALF_REPAIR, repair_scale_frac=0.5)]
-    if may_compute:
-        cases.append(WhatIf(MAY_COMPUTE, left_out=tuple(may_compute)))
-    return cases + [WhatIf(WITHOUT + component, left_out=(component,)) for (component,) in components]
+    lemons = con.execute("select node from worst_nodes order by node").fetchall()
+    cases = [
+        WhatIf(HALF_REPAIR, repair_scale_frac=0.5),
+        WhatIf(DOUBLE_REPAIR, repair_scale_frac=2.0),
+    ]
+    if trace.may_compute:
+        cases.append(WhatIf(MAY_COMPUTE, left_out=trace.may_compute))
+    cases += [WhatIf(WITHOUT + component, left_out=(component,)) for (component,) in components]
+    if lemons:
+        cases.append(WhatIf(HEALTHY_LEMONS, left_out_nodes=tuple(node for (node,) in lemons)))
+    redraws = range(1, trace.redraws + 1) if trace.is_synthetic else ()
+    return cases + [WhatIf(f"{REDRAW}{number}", redraw=number) for number in redraws]
 
 
 def _what_ifs(
-    con: duckdb.DuckDBPyConnection, chain: list[sql.Query], parameters: dict[str, Any], cases: list[WhatIf]
+    con: duckdb.DuckDBPyConnection,
+    queries: Mapping[str, sql.Query],
+    chain: Sequence[sql.Query],
+    parameters: dict[str, Any],
+    cases: Sequence[WhatIf],
+    redrawn: Callable[[int], pa.Table],
 ) -> dict[str, pa.Table]:
-    """Return the downtime and onsets of each what-if, told apart by the column `what_if`."""
+    """Return the downtime and onsets of each what-if, told apart by the column `what_if`.
+
+    `redrawn` gives the assumed app-level faults of a redraw.
+    """
     import pyarrow as pa
 
     wanted = ("placed_outages", "gpu_segments", "segment_outages", "downtime_us", "gpu_downtime", "onsets")
-    steps = [query for query in chain if query.name in wanted]
     parts: dict[str, list[pa.Table]] = {"gpu_downtime": [], "onsets": []}
     for case in cases:
-        changed = {"repair_scale_frac": case.repair_scale_frac, "left_out": list(case.left_out)}
+        steps = [query for query in chain if query.name in wanted]
+        if case.redraw:
+            con.execute(
+                "create or replace temp view ingested_events as "
+                f"select * exclude (redraw) from {REDRAWN} where redraw = {case.redraw}"
+            )
+            con.unregister("assumed_faults")
+            con.register("assumed_faults", redrawn(case.redraw))
+            steps = [queries["events"], *(query for query in chain if query.name in {"outages", *wanted})]
+        changed = {
+            "repair_scale_frac": case.repair_scale_frac,
+            "left_out": list(case.left_out),
+            "left_out_nodes": list(case.left_out_nodes),
+        }
         sql.build(con, steps, {**parameters, **changed})
         for table, found in parts.items():
             rows = _stored(con, table)
@@ -363,6 +421,7 @@ def _counts(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         "outages",
         "censored",
         "assumed",
+        "assumed_app_faults",
         "unpaired_clears",
         "unplaced_nodes",
         "unplaced_outages",
@@ -372,9 +431,10 @@ def _counts(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         """select
             (select count(*) from events),
             (select count(distinct node) from events),
-            (select count(*) from outages),
+            (select count(*) from outages where events > 0),
             (select count(*) from outages where is_censored),
-            (select count(*) from outages where end_origin = 'assumed'),
+            (select count(*) from outages where end_origin = 'assumed' and events > 0),
+            (select count(*) from outages where events = 0),
             (select count(*) from unpaired_clears),
             (select count(distinct node) from placements
              where domain_id is null and placement_seed = (select min(placement_seed) from placements)),

@@ -24,16 +24,25 @@ _FORMATS = "a .csv or .parquet of node,domain, or Slurm's topology.conf or topol
 
 def read(path: Path, where: str) -> Topology:
     """Read a topology file; raise InputError with the line, what was found and what may stand there."""
+    return parse(path, load(path, where), where)
+
+
+def load(path: Path, where: str, hint: str = "the path is relative to the scenario file") -> bytes:
+    """Return the bytes of a topology file."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
             where,
             f"{path.name!r} cannot be read ({reason})",
             "a topology file",
-            "the path is relative to the scenario file",
+            hint,
         ) from None
+
+
+def parse(path: Path, data: bytes, where: str) -> Topology:
+    """Return what the bytes of a topology file say; the ending of its name tells the format."""
     rows: Iterable[Row]
     kind = path.suffix.lower()
     if kind == ".parquet" or data.startswith(b"PAR1"):

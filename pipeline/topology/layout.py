@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,6 +106,22 @@ def fit(topology: Topology, gpus_per_node: int, domain_size: int, uneven: str, w
     else:
         hint = "state domain_size and gpus_per_node as they are"
     raise InputError(where, found, expected, hint)
+
+
+def outside(
+    named: Sequence[str], topology: Mapping[str, Sequence[Row]], domains: Collection[str], where: str
+) -> list[str]:
+    """Return the nodes of a log that a topology lacks; `domains` are the domains that the log names.
+
+    Raise InputError when the log and the topology have no name in common.
+    """
+    known = {row.node for rows in topology.values() for row in rows}
+    others = [name for name in named if name not in known]
+    if named and len(others) == len(named) and not topology.keys() & set(domains):
+        found = f"none of the log's {len(named)} nodes ({few(named)}) is in the topology"
+        expected = f"the log's own names; the topology has {few(sorted(known))}"
+        raise InputError(where, found, expected, "name nodes alike in both (short or full host names?)")
+    return others
 
 
 def few(texts: Sequence[str]) -> str:

@@ -1,12 +1,14 @@
 -- title: Outages: one per fault of one entity, onsets paired with clears
 -- grain: one row per outage (raw, before the union)
--- reads: events, severity_choices
+-- reads: events, severity_choices, assumed_faults
 -- units: duration_s in seconds; times UTC, [t_start, t_end)
--- source: model.md section 2, rules 2 to 4
+-- source: model.md section 2, rules 2 to 4; assumed app-level faults: rule 6
 -- caveat: pair by fault and in file order; sorting by (time, kind) puts a zero-length fault's clear before
 --   its onset. A repeated onset of an open fault opens nothing; a clear of no open fault closes nothing.
 --   An open interval that another file tells again with its end (a log that has grown since) is that one outage;
 --   two rows of one file stay two, and one row of two versions of a file is at the same place in both.
+--   An assumed app-level fault has no length, no node and no row of a log behind it (events = 0); the scenario's
+--   severities do not change it.
 with
 
 events as (
@@ -15,6 +17,10 @@ events as (
 
 severity_choices as (
     select * from severity_choices
+),
+
+assumed_faults as (
+    select * from assumed_faults
 ),
 
 fault_rows as (
@@ -111,6 +117,15 @@ in_window as (
     where
         t_start < $window_end::timestamp
         and (t_end is null or t_end > $window_start::timestamp or t_start >= $window_start::timestamp)
+),
+
+with_assumed as (
+    select * from in_window
+    union all by name
+    select
+        outage_id, $scenario as scenario, t_start, t_start as t_end, component, 'app' as severity, reason,
+        false as is_censored, 'assumed' as end_origin, 0::bigint as events,
+    from assumed_faults
 )
 
 select
@@ -128,5 +143,5 @@ select
     is_censored,
     end_origin,
     events,
-from in_window
+from with_assumed
 order by t_start, outage_id

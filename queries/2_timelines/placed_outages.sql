@@ -4,7 +4,7 @@
 -- units: t_start_us, t_end_us are microseconds since the window's start, clipped to it
 -- source: model.md section 2, rule 5
 -- caveat: only severity down takes GPUs; for what-ifs, repair_scale_frac shortens or stretches repairs and
---   left_out names components or reasons that never fail.
+--   left_out names components or reasons, and left_out_nodes nodes, that never fail.
 --   An outage clipped at the window's start keeps t_start_us = 0, which sets the initial state.
 --   A blast radius widens a fault and never narrows it: a node that is down is down as a whole whatever its
 --   component's radius. n GPUs are the faulty one and those after it, going on at the domain's first GPU; a
@@ -43,6 +43,7 @@ in_window as (
     where
         not list_contains($left_out::varchar[], component)
         and not list_contains($left_out::varchar[], coalesce(reason, ''))
+        and not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
 ),
 
 reaching as (

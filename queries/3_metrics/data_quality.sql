@@ -6,10 +6,15 @@
 -- caveat: counts all ingested files of the sources that the scenario's outages come from (the report looks at
 --   the scenario's own files only). Outages of severity info or degraded take no GPU away. An unplaced outage
 --   would take GPUs, but its node is unplaced, or its domain unknown, in the placement that charts show.
+--   Assumed app-level faults are no row of a log: they are told at the end and are in no other count.
 with
 
-outages as (
+logged_and_assumed as (
     select * from outages where scenario = $scenario
+),
+
+outages as (
+    select * from logged_and_assumed where events is distinct from 0
 ),
 
 sources as (
@@ -106,6 +111,8 @@ items as (
     select 13, 'unplaced nodes', '', unplaced_nodes, nodes from machines
     union all
     select 14, 'unplaced outages', '', (select count(*) from unplaced_outages), outages from totals
+    union all
+    select 15, 'assumed app-level faults', '', count(*) filter (events = 0), null from logged_and_assumed
 )
 
 select

@@ -1,15 +1,22 @@
 -- title: Nodes with at least one failed GPU over time
 -- grain: interval; a gap-free cover of the window
--- reads: outages_in_window, scenario_window
+-- reads: outages_in_window, nodes_of_domain_faults, scenario_window
 -- units: failed_nodes in nodes; times UTC, [t_start, t_end)
 -- source: model.md section 3; the union of outages per node
--- caveat: counts the whole cluster, unplaced nodes too; it needs no placement.
+-- caveat: counts the whole cluster, unplaced nodes too. Only a fault of a domain needs a placement: it takes down
+--   all nodes of the domain, in the first placement.
 with
 
+taken as (
+    select node, t_start, t_end from outages_in_window($scenario)
+    union all
+    select members.node, t_start, t_end
+    from outages_in_window($scenario) as outages
+    inner join nodes_of_domain_faults($scenario) as members on members.outage_id = outages.outage_id
+),
+
 spans as (
-    select node, t_start, t_end
-    from outages_in_window($scenario)
-    where node is not null and t_end > t_start
+    select * from taken where node is not null and t_end > t_start
 ),
 
 bounds as (

@@ -1,10 +1,11 @@
 -- title: Outages that take GPUs away, cut to the window, with the GPUs they take
 -- grain: one row per outage of severity down
--- reads: outages, placements, scenario_window
+-- reads: outages, placements, nodes_of_domain_faults, scenario_window
 -- units: down_h in hours within the window, duration_h in hours as logged, gpus a count; times UTC, [t_start, t_end)
 -- source: model.md section 1 (outage) and section 2, rule 5
 -- caveat: raw outages, before the union: two faults of one node at one time count twice. Unplaced nodes are
---   in here, because a log does not know the pool. A node without a placement counts one GPU.
+--   in here, because a log does not know the pool. A node without a placement counts one GPU. A fault of a
+--   domain counts all GPUs of the domain. What a scenario's blast radius adds to a fault is not counted.
 with
 
 outages as (
@@ -13,6 +14,12 @@ outages as (
 
 bounds as (
     select t_start as window_start, t_end as window_end, first_seed from scenario_window($scenario)
+),
+
+domain_faults as (
+    select outage_id, sum(gpus)::bigint as gpus
+    from nodes_of_domain_faults($scenario)
+    group by outage_id
 ),
 
 node_gpus as (
@@ -24,7 +31,7 @@ node_gpus as (
 
 clipped as (
     select
-        outage_id,
+        outages.outage_id,
         outages.node,
         outages.gpu,
         component,
@@ -35,9 +42,13 @@ clipped as (
         greatest(t_start, window_start) as t_start,
         least(t_end, window_end) as t_end,
         duration_s / 3600 as duration_h,
-        case when outages.gpu is null then coalesce(node_gpus.gpus, 1) else 1 end as gpus,
+        domain_faults.outage_id is not null as is_of_domain,
+        coalesce(
+            domain_faults.gpus, case when outages.gpu is null then coalesce(node_gpus.gpus, 1) else 1 end
+        ) as gpus,
     from outages
     cross join bounds
+    left join domain_faults on domain_faults.outage_id = outages.outage_id
     left join node_gpus on node_gpus.node = outages.node
 )
 

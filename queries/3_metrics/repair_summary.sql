@@ -26,7 +26,7 @@ steps as (
 summed as (
     select
         component,
-        min(t_h) filter (survival_frac <= 0.5) as median_h,
+        min(t_h) filter (survival_frac <= 0.5 + 1e-12) as median_h,
         min(t_h) filter (survival_frac <= 0.05 + 1e-12) as p95_h,
         sum(area_h) as mean_h,
     from steps

@@ -1,10 +1,11 @@
 -- title: The answer: the best policy for each batch rule, and what it loses
 -- grain: batch rule
--- reads: best_splits, best_ledger, splits, loss_by_component, what_if_gains, scenario_window
+-- reads: best_splits, best_ledger, lead_over_next, loss_by_component, what_if_gains, what_ifs, worst_nodes, scenario_window
 -- units: fractions of the pool's GPU-hours; GPU-hours; GPU-hours a day; mean, lowest and highest over placements
 -- source: model.md sections 6 and 7
 -- caveat: the largest loss may be a choice (spare_idle) or a shape (static) and not a fault; gain is no loss.
---   The lead over the next policy is paired by placement.
+--   redraw_: other draws of a synthetic trace, at the
+--   same split and placements.
 with
 
 ranked as (
@@ -27,32 +28,6 @@ largest as (
     from losses
     inner join best on best.batch = losses.batch and best.policy = losses.policy
     qualify row_number() over (partition by losses.batch order by gpu_h desc, bucket) = 1
-),
-
-splits as (
-    select * from splits where scenario = $scenario
-),
-
-leads as (
-    select
-        best.batch,
-        second.policy as next_policy,
-        any_value(second.goodput_frac) as next_goodput_frac,
-        avg(mine.goodput_frac - theirs.goodput_frac) as lead_frac,
-        min(mine.goodput_frac - theirs.goodput_frac) as lead_low_frac,
-        max(mine.goodput_frac - theirs.goodput_frac) as lead_high_frac,
-        count(*) filter (mine.goodput_frac > theirs.goodput_frac) as lead_placements,
-    from best
-    inner join ranked as second on second.batch = best.batch and second.place = 2
-    inner join splits as mine
-        on mine.batch = best.batch and mine.policy = best.policy and mine.spare_domains = best.spare_domains
-    inner join splits as theirs
-        on
-            theirs.batch = second.batch
-            and theirs.policy = second.policy
-            and theirs.spare_domains = second.spare_domains
-            and theirs.placement_seed = mine.placement_seed
-    group by best.batch, second.policy
 ),
 
 components as (
@@ -81,6 +56,23 @@ half_repair as (
 
 may_compute as (
     select * from what_if_gains($scenario) where what_if = 'may_compute'
+),
+
+healthy_lemons as (
+    select * from what_if_gains($scenario) where what_if = 'healthy_lemons'
+),
+
+redraws as (
+    select
+        batch,
+        policy,
+        count(distinct what_if) as redraws,
+        avg(goodput_frac) as redraw_frac,
+        min(goodput_frac) as redraw_low_frac,
+        max(goodput_frac) as redraw_high_frac,
+    from what_ifs
+    where scenario = $scenario and what_if like 'redraw\_%' escape '\'
+    group by batch, policy
 )
 
 select
@@ -112,7 +104,8 @@ select
     worst.brings_back_gpu_h_per_day as worst_component_gain_gpu_h_per_day,
     worst.brings_back_frac as worst_component_gain_frac,
     worst.second_component,
-    greatest(worst.second_gpu_h_per_day, 0) as second_component_gain_gpu_h_per_day,
+    case when worst.second_component is not null then greatest(worst.second_gpu_h_per_day, 0) end
+        as second_component_gain_gpu_h_per_day,
     half_repair.gain_gpu_h as half_repair_gain_gpu_h,
     half_repair.gain_gpu_h_per_day as half_repair_gain_gpu_h_per_day,
     half_repair.gain_frac as half_repair_gain_frac,
@@ -120,10 +113,19 @@ select
     half_repair.gain_high_frac as half_repair_gain_high_frac,
     may_compute.what_if_frac as may_compute_goodput_frac,
     may_compute.gain_frac as may_compute_gain_frac,
+    (select count(*) from worst_nodes where scenario = $scenario) as lemon_nodes,
+    healthy_lemons.gain_gpu_h_per_day as lemons_gain_gpu_h_per_day,
+    healthy_lemons.gain_frac as lemons_gain_frac,
+    coalesce(redraws.redraws, 0) as redraws,
+    redraws.redraw_frac,
+    redraws.redraw_low_frac,
+    redraws.redraw_high_frac,
 from best
 left join largest on largest.batch = best.batch
-left join leads on leads.batch = best.batch
+left join lead_over_next($scenario) as leads on leads.batch = best.batch
 left join worst on worst.batch = best.batch
 left join half_repair on half_repair.batch = best.batch and half_repair.policy = best.policy
+left join healthy_lemons on healthy_lemons.batch = best.batch and healthy_lemons.policy = best.policy
+left join redraws on redraws.batch = best.batch and redraws.policy = best.policy
 left join may_compute on may_compute.batch = best.batch and may_compute.policy = best.policy
 order by round(best.goodput_frac, 9) desc, best.batch

@@ -1,10 +1,11 @@
 -- title: Which domains hurt most, and is it one node or many?
 -- grain: placement seed x domain, the five worst of each placement
--- reads: gpu_downtime, domain_timeline, onsets, outages, placements
+-- reads: gpu_downtime, domain_timeline, onsets, outages_in_window, placements
 -- units: down_gpu_h in GPU-hours; shares of the pool's downtime, of the window, of the domain's outages; GPUs
 -- source: model.md section 3
 -- caveat: with placement = "random" a domain is a draw, not a rack: trust what holds in every placement.
---   worst_node_frac counts outages before their union, so overlapping faults of a node count twice.
+--   worst_node_frac counts outages before their union, so overlapping faults of a node count twice; faults of a
+--   whole domain are in down_gpu_h and are no node's.
 with
 
 gpu_downtime as (
@@ -20,7 +21,7 @@ onsets as (
 ),
 
 outages as (
-    select * from outages where scenario = $scenario and severity = 'down'
+    select * from outages_in_window($scenario) where not is_of_domain
 ),
 
 placements as (
@@ -58,9 +59,16 @@ by_node as (
         placements.placement_seed,
         placements.domain_id,
         outages.node,
-        sum(outages.duration_s * placements.gpus) as node_gpu_s,
+        sum(down_h * case when outages.gpu is null then placements.gpus else 1 end) as node_gpu_h,
     from outages
-    inner join placements on placements.node = outages.node
+    inner join placements
+        on
+            placements.node = outages.node
+            and (
+                outages.gpu is null
+                or outages.gpu between placements.node_gpu_first
+                and placements.node_gpu_first + placements.gpus - 1
+            )
     group by placements.placement_seed, placements.domain_id, outages.node
 ),
 
@@ -69,8 +77,8 @@ nodes as (
         placement_seed,
         domain_id,
         count(*) as failing_nodes,
-        arg_max(node, node_gpu_s) as worst_node,
-        max(node_gpu_s) / nullif(sum(node_gpu_s), 0) as worst_node_frac,
+        arg_max(node, node_gpu_h) as worst_node,
+        max(node_gpu_h) / nullif(sum(node_gpu_h), 0) as worst_node_frac,
     from by_node
     group by placement_seed, domain_id
 ),
@@ -85,7 +93,7 @@ ranked as (
         dirty_frac,
         most_failed_gpus,
         coalesce(onsets, 0) as onsets,
-        failing_nodes,
+        coalesce(failing_nodes, 0) as failing_nodes,
         worst_node,
         worst_node_frac,
     from down

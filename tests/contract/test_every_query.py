@@ -17,14 +17,22 @@ from pipeline.lake.store import Lake
 from pipeline.schema import TABLES
 
 # What a query may be given: by the timelines stage, by the checks, or by a person who calls a macro.
-WINDOW = {"window_start", "window_end", "window_us", "left_out", "repair_scale_frac", "domain_size"}
+WINDOW = {
+    "window_start",
+    "window_end",
+    "window_us",
+    "left_out",
+    "left_out_nodes",
+    "repair_scale_frac",
+    "domain_size",
+}
 PARAMETERS = {
     "1_events": set(),
     "2_timelines": WINDOW | {"scenario"},
     "3_metrics": {"scenario", "domain_size"},
     "4_outcomes": {"scenario"},
     "checks": WINDOW,
-    "adhoc": {"scenario"},
+    "adhoc": {"scenario", "node"},
 }
 QUERIES = sorted(sql.load().values(), key=lambda query: (query.folder, query.name))
 CALLABLE = [query for query in QUERIES if query.folder in {"3_metrics", "4_outcomes", "adhoc"}]
@@ -45,7 +53,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyC
 def test_every_file_of_the_folder_is_a_query(repo_root: Path) -> None:
     """There is no folder and no file that nobody reads."""
     files = {path for path in (repo_root / "queries").rglob("*") if path.is_file()}
-    assert files == {query.path for query in QUERIES}
+    assert files == {query.path for query in QUERIES} | {repo_root / "queries" / "README.md"}
 
 
 @every_query

@@ -109,7 +109,10 @@ def test_an_unknown_response_names_the_nearest() -> None:
         responses.load("dp-drp")
 
 
-WHOLE = '"""A response."""\nUSES_REDUCED = False\nBATCHES = ("pause",)\ndef work(replica):\n    return None\n'
+WHOLE = (
+    '"""A response."""\nUSES_REDUCED = False\nUSES_POWER = False\nBATCHES = ("pause",)\n'
+    "def work(replica):\n    return None\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,7 @@ WHOLE = '"""A response."""\nUSES_REDUCED = False\nBATCHES = ("pause",)\ndef work
         ('"""A response."""', "", "no docstring"),
         ("USES_REDUCED = False", "", "USES_REDUCED is not a bool"),
         ("USES_REDUCED = False", "USES_REDUCED = 1", "USES_REDUCED is not a bool"),
+        ("USES_POWER = False", "", "USES_POWER is not a bool"),
         ('("pause",)', '"pause"', "BATCHES is not a tuple"),
         ('("pause",)', "()", "BATCHES is not a tuple"),
         ('("pause",)', '("wait",)', "BATCHES is not a tuple"),

@@ -151,13 +151,18 @@ def install(wheel: Path, target: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("here", "there"),
-    [("queries", "queries"), ("data/scenarios", "scenarios"), ("data/samples", "samples")],
+    [
+        ("queries", "queries"),
+        ("data/scenarios", "scenarios"),
+        ("data/samples", "samples"),
+        ("data/batch", "batch"),
+    ],
 )
 def test_wheel_carries_what_the_command_reads(
     repo_root: Path, tree_files: list[Path], wheel: Path, here: str, there: str
 ) -> None:
     """Every shipped query, scenario and sample is in the wheel, byte for byte."""
-    shipped = [file for file in tree_files if file.is_relative_to(here)]
+    shipped = [file for file in tree_files if file.is_relative_to(here) and file.name != "README.md"]
     assert shipped, f"{here} holds no file"
     with zipfile.ZipFile(wheel) as archive:
         for file in shipped:
@@ -167,9 +172,10 @@ def test_wheel_carries_what_the_command_reads(
 
 @pytest.mark.slow
 def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """Tests, reports and built data stay out of the wheel."""
+    """Tests, reports, built data and the READMEs of folders stay out of the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
+        assert not [name for name in archive.namelist() if name.endswith("README.md")]
     assert {top for top in tops if not top.endswith(".dist-info")} == {"pipeline"}
 
 

@@ -660,14 +660,3 @@ def test_a_query_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> No
     (tmp_path / "bytes.sql").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="cannot be read"):
         sandbox.load_adhoc(str(tmp_path / "bytes.sql"))
-
-
-def test_describe_names_everything(lake: Lake) -> None:
-    """The listing holds every table, column and macro, with meaning and number of rows."""
-    text = sandbox.describe(lake)
-    for table, columns in TABLES.items():
-        assert f"\n{table}: " in text
-        assert all(column.name in text and column.meaning in text for column in columns)
-    for name, query in catalog.macros().items():
-        assert guard.usage(name) in text and query.header["title"] in text
-    assert "(3 rows)" in text and "from badput($scenario)" in text

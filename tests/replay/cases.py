@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from pipeline.replay import engine, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import RUNNING, SAVING, History, Instant, Times
-from pipeline.replay.ledger import Ledger, Span
+from pipeline.replay.ledger import Ledger, Span, Stop
 from pipeline.replay.packing import Packer, capabilities
 from pipeline.replay.study import PACKINGS
 from tests import reference_simulator as reference
@@ -248,8 +248,10 @@ def shape_of(case: Case) -> Shape:
     )
 
 
-def run_engine(case: Case, failures: History | None = None, scale: int = 1) -> tuple[Ledger, list[Span]]:
-    """Return the engine's ledger and spans; `scale` is ticks a second."""
+def run_engine(
+    case: Case, failures: History | None = None, scale: int = 1, stops: list[Stop] | None = None
+) -> tuple[Ledger, list[Span]]:
+    """Return the engine's ledger and spans; `scale` is ticks a second. Fill `stops` when it is given."""
     policy, shape, module = case.policy, shape_of(case), responses.load(case.policy.response)
     packer = Packer(shape, module, policy.batch, case.job.dp, policy.reshard_overhead_frac)
     times = Times(
@@ -263,7 +265,8 @@ def run_engine(case: Case, failures: History | None = None, scale: int = 1) -> t
     capability = capabilities(shape, policy.reduced_tp if module.USES_REDUCED else ())
     failures = plain_history(case) if failures is None else failures
     packing = PACKINGS[policy.packing](packer, case.cluster.domains)
-    return engine.replay(failures, capability, packing, times, policy.reexpand, spans=spans), spans
+    ledger = engine.replay(failures, capability, packing, times, policy.reexpand, spans=spans, stops=stops)
+    return ledger, spans
 
 
 def wanted(case: Case) -> Wanted:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from pipeline import config
 from pipeline.errors import InputError, NoDataError
 from pipeline.ingest import run as ingest
+from pipeline.lake import sql, stages
 from pipeline.lake.store import Lake, Record
+from pipeline.schema import arrow_schema
 from pipeline.synth import bootstrap, observed
-from pipeline.synth.contract import DAY_0
+from pipeline.synth.contract import DAY_0, node_names
 from pipeline.synth.draw import COLUMNS
 from pipeline.synth.observed import History
-from pipeline.synth.tables import Kind
+from pipeline.synth.tables import Kind, tables
 from pipeline.timelines import run as timelines
 from pipeline.units import US_PER_D, US_PER_H
+from tests.timelines import lab
 
 HBD_DAYS, HBD_NODES = 348.98, 400
 SEEDS = 30
@@ -417,5 +422,57 @@ def test_a_wrong_bootstrap_is_named(tmp_path: Path, old: str, new: str, said: st
 
 def test_a_window_without_outages_is_no_data(tmp_path: Path) -> None:
     """Nothing can be resampled from a window in which nothing began."""
-    with pytest.raises(NoDataError, match="no outage of a node begins in it"):
+    with pytest.raises(NoDataError, match="no outage of a node or a domain begins in it"):
         stage(tmp_path, BOOT.replace("2024-01-01", "2024-03-01").replace("2024-02-01", "2024-04-01"))
+
+
+def test_faults_of_domains_stay_faults_of_domains(tmp_path: Path) -> None:
+    """Drawn again they take a whole domain each, as often per node as observed, and the page says so."""
+    # Twenty nodes over 100 s: rack r1 by name alone and r2 too, twice; c's rack; one fault of node d.
+    faults = [
+        lab.Fault("", None, 10, 11, reason="r1"),
+        lab.Fault("", None, 30, 32, reason="r2"),
+        lab.Fault("", None, 60, 63, reason="r2"),
+        lab.Fault("c", None, 70, 74, reason="c"),
+        lab.Fault("d", None, 80, 85, reason="d"),
+    ]
+    rows = lab.events(faults).to_pylist()
+    for row, domain in zip(rows, ["r1", "r2", "r2", None, None], strict=True):
+        row |= {"node": row["node"] or None, "domain": domain}
+        row["scope"] = "node" if row["node"] == "d" else "domain"
+    events = pa.Table.from_pylist(rows, schema=arrow_schema("events"))
+    lake = Lake(tmp_path / "root")
+    record, _ = stages.run(
+        lake,
+        "ingest",
+        "log",
+        inputs={},
+        code="1",
+        build=lambda folder: (stages.write_tables(folder, {"events": events}), {}),
+        log=lambda _: None,
+    )
+    window = (lab.START, lab.START + timedelta(seconds=100))
+    found = observed.load(lake, [record], window, 20, "a test")
+    assert [kind.scope for kind in found.kinds] == ["domain"] * 4 + ["node"]
+    assert (found.domain_faults, found.named_nodes, found.left_out) == (4, 2, 0)
+    assert found.node.tolist() == [0, 10, 10, 0, 1]  # r1 and r2 far apart; c and d by name
+    told = " ".join(bootstrap.assumptions(found, 20, 30, "clean"))
+    assert "4 of the outages are of whole domains" in told and "left out" not in told
+
+    # One block as long as the window: each once for every 20 nodes.
+    columns = bootstrap.draw(found, 100 / 86_400, 40, block_d=100 / 86_400, seed=1, start="clean")
+    assert Counter(columns["kind"]) == dict.fromkeys(range(5), 2)
+    drawn = tables(columns, found.kinds, 40, "drawn", "0" * 64)["events"]
+    places = lab.placements(node_names(40), lab.cluster(40, 8, 16))
+    with sql.connect() as con:
+        values = {
+            **lab.parameters(200, 16),
+            "window_start": DAY_0.replace(tzinfo=None),
+            "window_end": DAY_0.replace(tzinfo=None) + timedelta(seconds=200),
+        }
+        lab.build(con, drawn, places, values)
+        gpus = con.execute(
+            "select reason, gpu_last - gpu_first + 1 "
+            "from placed_outages join outages using (outage_id) order by 1"
+        ).fetchall()
+    assert gpus == [("c", 16)] * 2 + [("d", 8)] * 2 + [("r1", 16)] * 2 + [("r2", 16)] * 4

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import duckdb
 
 START = datetime(2024, 2, 28, 23, 59, 30, tzinfo=UTC)  # the leap day begins within most windows
-GIVEN = ("events", "severity_choices", "placements", "blast_radius")
+GIVEN = ("events", "severity_choices", "assumed_faults", "placements", "blast_radius")
+NO_ASSUMED = "outage_id varchar, t_start timestamp, component varchar, reason varchar"
 
 
 class Fault(NamedTuple):
@@ -105,6 +106,7 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "domain_size": domain_size,
         "repair_scale_frac": 1.0,
         "left_out": [],
+        "left_out_nodes": [],
         **more,
     }
 
@@ -123,6 +125,7 @@ def build(
     chosen = choices or {}
     table = {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
     con.register("severity_choices", pa.table(table))
+    con.execute(f"create or replace temp table assumed_faults ({NO_ASSUMED})")
     con.register("placements", placed.to_arrow())
     con.register("blast_radius", run._blast_radius(radius or {}))
     sql.build(con, chain(), values)

@@ -66,20 +66,28 @@ def test_the_stage_stores_its_tables(tmp_path: Path) -> None:
     assert record.facts["event_nodes"] == 4
     assert record.facts["censored"] == 1
     assert record.facts["unplaced_nodes"] == 0
-    assert record.facts["what_ifs"] == [["half_repair", []], ["without_gpu", ["gpu"]]]
+    names = ["half_repair", "double_repair", "without_gpu", "healthy_lemons"]
+    assert [name for name, _ in record.facts["what_ifs"]] == names
+    assert dict(record.facts["what_ifs"])["without_gpu"] == ["gpu"]
     outages = pl.read_parquet(lake.table(record, "outages"))
     assert outages.select("node", "duration_s").rows() == [("a", 40), ("b", 60), ("c", 0), ("d", 40)]
 
 
 def test_the_what_ifs_are_their_own_replays_input(tmp_path: Path) -> None:
-    """Half the repair time, and a component that never fails; the log's own tables stay as they are."""
+    """Other repair times, a component or a node that never fails; the log's own tables stay as they are."""
     lake = Lake(tmp_path)
     record, _ = built(lake, scenario(), [*LOG, Fault("e", 1, 20, 40, component="host")])
     frame = pl.read_parquet(lake.table(record, "what_if_gpu_downtime"))
     gpus, length = pl.col("gpu_last") - pl.col("gpu_first") + 1, pl.col("t_end") - pl.col("t_start")
     down = dict(frame.group_by("what_if").agg((gpus * length.dt.total_seconds()).sum()).iter_rows())
     # a 40, b 8 x 60, d 40 and open at the window's end, e 20
-    assert down == {"half_repair": 20 + 240 + 40 + 10, "without_gpu": 20, "without_host": 40 + 480 + 40}
+    assert down == {
+        "half_repair": 20 + 240 + 40 + 10,
+        "double_repair": 80 + 8 * 70 + 40 + 40,  # cut at the window's end; what is open stays as it is
+        "without_gpu": 20,
+        "without_host": 40 + 480 + 40,
+        "healthy_lemons": 40 + 40 + 20,  # b is the worst one
+    }
     logged = pl.read_parquet(lake.table(record, "gpu_downtime"))
     assert logged.filter(pl.col("domain_id") == 2).height == 1
 

@@ -28,8 +28,11 @@ def _check(name: str, module: ModuleType) -> None:
     problems = []
     if not (module.__doc__ or "").strip():
         problems.append("no docstring")
-    if not isinstance(getattr(module, "USES_REDUCED", None), bool):
-        problems.append("USES_REDUCED is not a bool")
+    problems += [
+        f"{flag} is not a bool"
+        for flag in ("USES_REDUCED", "USES_POWER")
+        if not isinstance(getattr(module, flag, None), bool)
+    ]
     batches = getattr(module, "BATCHES", None)
     if not isinstance(batches, tuple) or not batches or not set(batches) <= set(BATCHES):
         problems.append(f"BATCHES is not a tuple out of {listed(BATCHES)}")

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pipeline.replay.contract import Replica, Work, reduced
 
 USES_REDUCED = True
+USES_POWER = False
 BATCHES = ("elastic", "pause", "stretch")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pipeline.replay.contract import Replica, Work, reduced
 
 USES_REDUCED = True
+USES_POWER = True
 BATCHES = ("elastic", "pause", "stretch")
 
 

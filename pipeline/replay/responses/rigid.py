@@ -9,6 +9,7 @@ from __future__ import annotations
 from pipeline.replay.contract import Replica, Work, healthy, nothing
 
 USES_REDUCED = False
+USES_POWER = False
 BATCHES = ("pause",)
 
 

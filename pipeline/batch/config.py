@@ -1,0 +1,148 @@
+"""The configuration of a batch: TOML -> dataclasses, with exactly the known keys and every value in range.
+
+Paths are relative to the file. What is wrong inside one scenario, or a folder that is absent tonight, is
+found when its turn comes, so that the others are done all the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline import resources
+from pipeline.config import reader
+from pipeline.errors import InputError
+
+if TYPE_CHECKING:
+    from pipeline.ingest.parsing import Options
+
+_DAY_S = 86_400.0
+
+
+def _key(
+    doc: str, default: Any = dataclasses.MISSING, *, low: float | None = None, high: float | None = None
+) -> Any:
+    return field(default=default, metadata={"doc": doc, "low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """A place where logs of one format are dropped; the options are those of `goodput ingest`."""
+
+    source: str = _key("log format, a name from `goodput sources`")
+    path: str = _key("folder, file or glob, relative to this file")
+    tz: str | None = _key("zone of times that have none, e.g. UTC or Europe/Berlin", None)
+    year: int | None = _key("year of times that have none", None, low=2000, high=9999)
+    boot_time: str | None = _key("instant of boot, for seconds since boot", None)
+    as_of: str | None = _key("instant the logs were taken; no event may be later", None)
+    cluster: str | None = _key("the cluster the logs belong to", None)
+    strict: bool = _key("a rejected row makes the batch end with 1", default=False)
+
+    def options(self) -> Options:
+        """Return the options of ingest; raise InputError for a zone or an instant that is none."""
+        from pipeline.ingest.parsing import Options
+
+        return Options.of(
+            tz=self.tz, year=self.year, boot_time=self.boot_time, as_of=self.as_of, cluster=self.cluster
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """One batch: what is taken in, what is built, and how patient it is."""
+
+    path: Path
+    drops: tuple[Drop, ...] = ()
+    scenarios: tuple[str, ...] = _key("scenario files relative to this file, or shipped names", ())
+    root: str | None = _key("home of built data, relative to this file; --root wins", None)
+    keep_going: bool = _key("a file or scenario that fails does not stop the others", default=True)
+    wait_lock_s: float = _key(
+        "how long to wait for another run that holds the root; 0: not at all", 0.0, low=0, high=_DAY_S
+    )
+    settle_s: float = _key(
+        "a file changed less than this ago is left for the next time", 60.0, low=0, high=_DAY_S
+    )
+    keep_old_d: float = _key(
+        "how long the tables of past runs are kept for readers who still hold them", 7.0, low=0, high=36_525
+    )
+
+    def place(self, path: str) -> str:
+        """Return a path of this file as one that can be opened."""
+        return str(self.path.parent / path)
+
+    def scenario(self, name: str) -> str:
+        """Return a listed scenario as `config.load` takes it: a shipped name, or the path of a file."""
+        return self.place(name) if name.endswith(".toml") else name
+
+
+_NOT_KEYS = ("path", "drops")
+
+
+def read(path: Path) -> tuple[Path, dict[str, Any]]:
+    """Return a configuration's real path and its TOML; raise InputError when it is absent or no TOML."""
+    try:
+        text = path.read_bytes().decode()
+        return path.resolve(), tomllib.loads(text)
+    except OSError as error:
+        sample = resources.folder("batch") / "site.toml"
+        found, expected = f"cannot be read ({error.strerror})", "a batch configuration"
+        raise InputError(str(path), found, expected, f"start from a copy of {sample}") from None
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, endless digits or nesting
+        raise InputError(path.name, f"not valid TOML ({error})", "a batch configuration") from None
+
+
+def name_of(scenario: str) -> str:
+    """Return the name of a listed scenario, under which its results go."""
+    return Path(scenario).name.removesuffix(".toml")
+
+
+def root_of(path: Path, document: Mapping[str, Any]) -> Path | None:
+    """Return the root that a document names, if it does; the rest of it may be wrong."""
+    root = document.get("root")
+    return path.parent / root if isinstance(root, str) and root else None
+
+
+def parse(path: Path, document: Mapping[str, Any]) -> Batch:
+    """Return the checked configuration; raise InputError with the key, the value and what is allowed."""
+    where = path.name
+    valid = [item.name for item in dataclasses.fields(Batch) if item.name not in _NOT_KEYS]
+    reader.exact_keys(where, document, [*valid, "drop"])
+    plain = {key: value for key, value in document.items() if key != "drop"}
+    values = reader.table(where, Batch, plain, skip=_NOT_KEYS)
+    drops = _drops(where, document.get("drop", []))
+    batch = Batch(path=path, drops=drops, **values)
+    if not batch.scenarios and not batch.drops:
+        raise InputError(where, "nothing to do", "scenarios = [...], or a [[drop]] table, or both")
+    if batch.root == "":
+        raise InputError(f"{where} root", "found ''", "a folder, relative to this file")
+    # Results go by the scenario's name: two files of one name would write over each other every night.
+    for name, times in Counter(map(name_of, batch.scenarios)).items():
+        if times > 1:
+            raise InputError(f"{where} scenarios", f"{name!r} {times} times", "each name once")
+    return batch
+
+
+def _drops(where: str, raw: Any) -> tuple[Drop, ...]:
+    if not isinstance(raw, list):
+        raise InputError(f"{where} drop", f"found {raw!r}", "a list of tables", "write [[drop]], not [drop]")
+    return tuple(_drop(f"{where} [drop {number}]", item) for number, item in enumerate(raw, 1))
+
+
+def _drop(where: str, raw: Any) -> Drop:
+    from pipeline.ingest import sources
+
+    drop = Drop(**reader.table(where, Drop, raw))
+    if not drop.path or "://" in drop.path:
+        hint = "let another job copy the files into a folder" if drop.path else ""
+        raise InputError(f"{where} path", f"found {drop.path!r}", "a folder, file or glob", hint)
+    try:
+        sources.load(drop.source)
+        drop.options()
+    except InputError as error:
+        raise InputError(f"{where} {error.where}", error.found, error.expected, error.hint) from None
+    return drop
