@@ -128,6 +128,11 @@ def _open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _interrupted() -> int:
+    print("goodput: interrupted; a rerun goes on where this one stopped", file=sys.stderr)
+    return 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     _open_streams()
@@ -141,8 +146,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"goodput: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("goodput: interrupted; a rerun goes on where this one stopped", file=sys.stderr)
-        return 130
+        return _interrupted()
+    except RuntimeError as error:
+        if "Query interrupted" not in str(error):  # what DuckDB makes of Ctrl-C during a query
+            raise
+        return _interrupted()
     except BrokenPipeError:
         # The reader (head, less) has gone; point stdout elsewhere so that closing it stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

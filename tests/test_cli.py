@@ -252,12 +252,15 @@ def test_help_starts_within_ten_bare_interpreters() -> None:
     assert heavy == []
 
 
-def test_interrupted_exits_130(case: Path, goodput, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C exits 130 with one line, and a rerun finishes the work."""
+@pytest.mark.parametrize("told", [KeyboardInterrupt(), RuntimeError("Query interrupted")])
+def test_interrupted_exits_130(
+    case: Path, goodput, monkeypatch: pytest.MonkeyPatch, told: BaseException
+) -> None:
+    """Ctrl-C, as Python and as DuckDB tell it, exits 130 with one line, and a rerun finishes the work."""
     from pipeline.timelines import run as timelines
 
     def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+        raise told
 
     with monkeypatch.context() as patched:
         patched.setattr(timelines, "stage", stop)

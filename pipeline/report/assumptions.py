@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import Scenario
+from pipeline.config import Cluster, Scenario
 
 DEFAULT = "assumed: default of the program"
 _UNITS = {"_s": "s", "_d": "days", "_w": "W", "days": "days"}
@@ -70,8 +70,14 @@ def values(scenario: Scenario) -> list[Value]:
     rows: list[Value] = []
     for section in ("trace", "cluster", "job", "costs", "power"):
         rows += _rows(section, section, getattr(scenario, section), noted)
-    if not scenario.trace.is_synthetic:  # a log has no seed and no start of its own
-        rows = [row for row in rows if (row.section, row.key) not in {("trace", "seed"), ("trace", "start")}]
+    if not scenario.trace.is_synthetic:  # a log has no start and no draws; a seed only for what is assumed
+        absent = {"start", "redraws"} | (set() if scenario.trace.assumed_per_1000_node_d else {"seed"})
+        rows = [row for row in rows if row.section != "trace" or row.key not in absent]
+    layout = scenario.cluster.layout
+    if layout is not None and scenario.cluster.topology is None:
+        (about,) = (item.metadata["doc"] for item in dataclasses.fields(Cluster) if item.name == "topology")
+        text = f"sha256 {layout.sha256[:12]}"
+        rows.append(Value("cluster", "topology", text, about, "given with the log at ingest"))
     for index, policy in enumerate(scenario.policies, 1):
         rows += _rows(f"policy {policy.name}", f"policy {index}", policy, noted)
         own = {key for place, key in noted if place == f"policy {index}.costs"}

@@ -1,14 +1,22 @@
 -- title: The worst hundredth of the nodes by downtime, at least one
 -- grain: node
--- reads: outages, placements
+-- reads: outages, events, placements
 -- units: down_gpu_h in GPU-hours within the window
 -- source: model.md section 8 (lemon nodes); one in a hundred is our choice
 -- caveat: chosen in hindsight: chance alone makes some nodes the worst ones, also where all are alike. Sums of
 --   outages, before the union; a fault of a domain is no node's.
 with
 
+domain_faults as (
+    select event_id as outage_id
+    from events
+    where scope = 'domain'
+),
+
 outages as (
-    select * from outages where severity = 'down' and node is not null
+    select *
+    from outages
+    where severity = 'down' and node is not null and outage_id not in (select outage_id from domain_faults)
 ),
 
 first_placement as (
