@@ -92,6 +92,15 @@ def parser() -> argparse.ArgumentParser:
     ingest.add_argument("--year", type=int, help="year of times that have none")
     ingest.add_argument("--boot-time", metavar="T", help="instant of boot, for seconds since boot")
     ingest.add_argument("--as-of", metavar="T", help="instant the log was taken; no event may be later")
+    ingest.add_argument(
+        "--node", metavar="NAME", help="server of a log that names none; @file: the file's name"
+    )
+    ingest.add_argument(
+        "--fold", choices=("earlier", "later"), help="which one of two, for times that a clock change repeats"
+    )
+    ingest.add_argument(
+        "--xid-table", type=Path, metavar="CSV", help="meanings of Xid codes in place of the shipped ones"
+    )
     ingest.add_argument("--cluster", metavar="NAME", help="the cluster the log belongs to")
     ingest.add_argument(
         "--topology", type=Path, metavar="FILE", help="which domain each node of the cluster lies in"

@@ -274,7 +274,14 @@ def _ingest(session: Session) -> int:
     given = topology.read(asked.topology) if asked.topology else None
     met: topology.Meeting | None = None
     options = Options.of(
-        tz=asked.tz, year=asked.year, boot_time=asked.boot_time, as_of=asked.as_of, cluster=asked.cluster
+        tz=asked.tz,
+        year=asked.year,
+        boot_time=asked.boot_time,
+        as_of=asked.as_of,
+        cluster=asked.cluster,
+        node=asked.node,
+        fold=asked.fold,
+        xid_table=asked.xid_table and _text_of(asked.xid_table),
     )
     with session.locked():
         try:
@@ -309,6 +316,13 @@ def _ingest(session: Session) -> int:
         data["topology"] = met.plain()
     _print(session, plain, data)
     return 0
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read ({error})", "a CSV file in UTF-8") from None
 
 
 def _fetch(session: Session) -> int:

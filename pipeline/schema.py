@@ -29,6 +29,7 @@ COMPONENTS = (
     "storage",
     "software",
     "planned",
+    "capacity",  # taken back by whoever lends it (spot): no failure, never mixed with failures unsaid
     "unknown",
 )
 
@@ -96,6 +97,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("kind", TEXT, "onset, clear or interval"),
         ("node", TEXT, "server; null when the fault is of a domain"),
         ("gpu", INT, "GPU index within the node; null: the whole node"),
+        (
+            "gpu_name",
+            TEXT,
+            "GPU as the log names it, a PCI address or UUID; null when it does not",
+        ),
         ("domain", TEXT, "scale-up domain as the log names it; null when it does not"),
         ("severity", TEXT, "down, degraded, app or info, as the source says"),
         ("scope", TEXT, "gpu, node or domain: what the fault takes out"),
@@ -104,6 +110,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("reason", TEXT, "the log's own words"),
         ("file", TEXT, "name of the file the row stands in"),
         ("row", INT, "place of the row in its file, from 1"),
+        ("as_of", TIME, "instant the log was taken, UTC, as said at ingest; null: not said"),
     ),
     "rejects": _columns(
         ("source", TEXT, "log format the file was read as"),

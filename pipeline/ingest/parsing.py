@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import polars as pl
@@ -37,7 +37,12 @@ AMBIGUOUS = "ambiguous local time: clocks were set back"
 SKIPPED = "local time that does not exist: clocks were set forward"
 TOO_EARLY = "before 2000-01-01"
 IN_FUTURE = "in the future"
+NO_NODE = "no node name"
 AFTER_AS_OF = "after --as-of, when the log was taken"
+
+EARLIER, LATER = "earlier", "later"
+FOLDS = (EARLIER, LATER)
+FILE_NAME = "@file"
 
 # A date alone is refused on purpose: as the end of an interval it could mean its first or its last instant.
 # [0-9], because \d would also take the digits of other scripts.
@@ -48,7 +53,7 @@ _ISO = (
 _ISO_PATTERN = re.compile(_ISO.removesuffix("$") + r"\Z")
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local clock times are counted from a local epoch
 
-_ADDED_BY_RUN = {"event_id", "cluster", "source", "file"}
+_ADDED_BY_RUN = {"event_id", "cluster", "source", "file", "as_of"}
 _POLARS = {TEXT: pl.String(), INT: pl.Int64(), TIME: pl.Datetime("us")}
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     column.name: _POLARS[column.type] for column in TABLES["events"] if column.name not in _ADDED_BY_RUN
@@ -62,17 +67,27 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says about a log that the log does not say itself."""
+    """What the user says about a log that the log does not say itself.
+
+    `node` names the server of a log that does not (FILE_NAME: the file's name up to the first dot); `fold` is
+    EARLIER or LATER, for local times that a clock change makes ambiguous; `xid_table` is the text of a table
+    of Xid codes that takes the place of the shipped one.
+    """
 
     tz: str | None = None
     year: int | None = None
     boot_time: datetime | None = None
     as_of: datetime | None = None
     cluster: str = "default"
+    node: str | None = None
+    fold: str | None = None
+    xid_table: str | None = None
 
     def __post_init__(self) -> None:
         if self.tz is not None:
             check_zone(self.tz)
+        if self.fold is not None and self.fold not in FOLDS:
+            raise InputError("fold", f"found {self.fold!r}", f"{EARLIER} or {LATER}")
         for key in ("as_of", "boot_time"):
             moment = getattr(self, key)
             if moment is not None and moment.tzinfo is None:
@@ -87,6 +102,9 @@ class Options:
         boot_time: str | None = None,
         as_of: str | None = None,
         cluster: str | None = None,
+        node: str | None = None,
+        fold: str | None = None,
+        xid_table: str | None = None,
     ) -> Options:
         """Return options from a command line's texts; raise InputError naming the option."""
         if tz is not None:
@@ -94,7 +112,16 @@ class Options:
         moments = {"boot-time": boot_time, "as-of": as_of}
         read = {key: _option_instant(f"--{key}", text, tz) for key, text in moments.items() if text}
         name = cls.cluster if cluster is None else cluster
-        return cls(tz=tz, year=year, boot_time=read.get("boot-time"), as_of=read.get("as-of"), cluster=name)
+        return cls(
+            tz=tz,
+            year=year,
+            boot_time=read.get("boot-time"),
+            as_of=read.get("as-of"),
+            cluster=name,
+            node=node,
+            fold=fold,
+            xid_table=xid_table,
+        )
 
     def latest(self) -> datetime:
         """Return the last instant that is believed: `as_of`, else a day from now (zones, clock drift)."""
@@ -104,6 +131,15 @@ class Options:
     def too_late(self) -> str:
         """The reason for an instant after `latest`."""
         return AFTER_AS_OF if self.as_of else IN_FUTURE
+
+    def node_of(self, file: str) -> str | None:
+        """Return the server that was said for a file, or None."""
+        return file.rpartition("/")[2].partition(".")[0] if self.node == FILE_NAME else self.node
+
+    def zone_needed(self, file: str, example: str) -> InputError:
+        """Return the one error for a log whose times have no zone and that was given none."""
+        hint = "--tz UTC, or the zone of the machine's clock, e.g. --tz Europe/Berlin"
+        return InputError(file, f"times without a zone, such as {example!r}", "the zone they are in", hint)
 
     def plain(self) -> dict[str, str]:
         """Return the options that differ from the default, as texts."""
@@ -210,7 +246,7 @@ def parse_instant(text: str, options: Options) -> datetime:
     if local.year > options.latest().year + 1:
         raise RefusedError(options.too_late)
     if offset is None:
-        offset = _zone_offset(local, options.tz)
+        offset = zone_offset(local, options)
     instant_us = (local - offset - _NAIVE_EPOCH) // timedelta(microseconds=1)
     check_plausible(instant_us, options)
     return from_us(instant_us)
@@ -249,6 +285,13 @@ def parse_instants(texts: pl.Series, options: Options) -> pl.DataFrame:
     return _zoned(frame, options)
 
 
+_AMBIGUOUS: dict[str | None, Literal["null", "earliest", "latest"]] = {
+    None: "null",
+    EARLIER: "earliest",
+    LATER: "latest",
+}
+
+
 def _zoned(frame: pl.DataFrame, options: Options) -> pl.DataFrame:
     """Finish `parse_instants`: local clock times -> UTC, and the first reason that applies."""
     naive = pl.col("zone").is_null()
@@ -262,7 +305,9 @@ def _zoned(frame: pl.DataFrame, options: Options) -> pl.DataFrame:
         zone = check_zone(options.tz).key
         frame = frame.with_columns(
             first=known.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null").to_physical(),
-            only=known.dt.replace_time_zone(zone, ambiguous="null", non_existent="null").to_physical(),
+            only=known.dt.replace_time_zone(
+                zone, ambiguous=_AMBIGUOUS[options.fold], non_existent="null"
+            ).to_physical(),
         )
     instant = pl.when(naive).then(pl.col("only")).otherwise(pl.col("local") - pl.col("offset"))
     frame = frame.with_columns(us=instant)
@@ -316,17 +361,18 @@ def _offset(zone: str | None) -> timedelta | None:
     return (-1 if zone[0] == "-" else 1) * timedelta(hours=hours, minutes=minutes)
 
 
-def _zone_offset(local: datetime, tz: str | None) -> timedelta:
-    if tz is None:
+def zone_offset(local: datetime, options: Options) -> timedelta:
+    """Return the offset from UTC of a local clock time; refuse what a clock change leaves open."""
+    if options.tz is None:
         raise RefusedError(NO_ZONE)
-    zone = ZoneInfo(tz)
+    zone = ZoneInfo(options.tz)
     first = local.replace(tzinfo=zone, fold=0).utcoffset() or timedelta(0)
     second = local.replace(tzinfo=zone, fold=1).utcoffset() or timedelta(0)
     if first < second:
         raise RefusedError(SKIPPED)
-    if first > second:
+    if first > second and options.fold is None:
         raise RefusedError(AMBIGUOUS)
-    return first
+    return second if options.fold == LATER else first
 
 
 def _option_instant(where: str, text: str, tz: str | None) -> datetime:

@@ -28,14 +28,14 @@ from pipeline.ingest.files import Found, find, read_bytes
 from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record, now, sha256_of
-from pipeline.schema import KINDS, SCOPES, SEVERITIES, TABLES, arrow_schema
+from pipeline.schema import COMPONENTS, KINDS, SCOPES, SEVERITIES, TABLES, arrow_schema
 from pipeline.synth import run as synth
 
 if TYPE_CHECKING:
     from pipeline.config import Scenario
 
 STAGE = "ingest"
-_IDENTITY = ("t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason")
+_IDENTITY = ("t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason", "gpu_name")
 _ID_BYTES = 16
 
 Log = Callable[[str], None]
@@ -138,7 +138,9 @@ def _ingest_found(
         whence = {"source": source, "file": found.name}
         cluster = {"cluster": options.cluster}
         tables = {
-            "events": identified(parsed.events, options.cluster, source, found.name),
+            "events": identified(parsed.events, options.cluster, source, found.name).with_columns(
+                as_of=pl.lit(options.as_of and options.as_of.replace(tzinfo=None), pl.Datetime("us"))
+            ),
             "rejects": parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()}),
             "files": pl.DataFrame([row], schema_overrides={"ingested_at": pl.Datetime("us")}),
         }
@@ -173,7 +175,9 @@ def identified(events: pl.DataFrame, cluster: str, source: str, file: str) -> pl
         pl.col(name).cast(pl.Int64) if name in {"t_start", "t_end"} else pl.col(name) for name in _IDENTITY
     ]
     texts = [part.cast(pl.String) for part in parts]
-    spelt = [pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-") for text in texts]
+    spelt = [pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-") for text in texts[:-1]]
+    # Only where there is one, so that ids of logs without GPU names stay as they were.
+    spelt.append(pl.when(texts[-1].is_null()).then(pl.lit("")).otherwise(texts[-1]))
     frame = events.with_columns(pl.concat_str(spelt, separator=",").alias("key"))
     frame = frame.with_columns(pl.int_range(pl.len()).over("key").alias("ordinal"))
     prefix = json.dumps([cluster, source])
@@ -198,6 +202,7 @@ def _check(source: str, parsed: Parsed) -> None:
     for name, words in (("kind", KINDS), ("severity", SEVERITIES), ("scope", SCOPES)):
         assert events[name].is_in(words).all(), f"{told}: {name} outside {words}"
     assert events["t_start"].null_count() == 0, f"{told}: an event without an instant"
+    assert set(events["component"].drop_nulls()) <= set(COMPONENTS), f"{told}: a component not of the list"
     assert (events["t_end"] >= events["t_start"]).all(), f"{told}: an event that ends before it starts"
 
 

@@ -59,6 +59,7 @@ def tables(
         "kind": same("interval"),
         "node": pa.array(node_names(nodes)).take(pa.array(columns["node"], pa.int64())),
         "gpu": pa.array(columns["gpu"], pa.int64(), mask=columns["gpu"] < 0),
+        "gpu_name": pa.nulls(count, pa.string()),
         "domain": pa.nulls(count, pa.string()),
         "severity": by_kind([item.severity for item in kinds]),
         "scope": by_kind([item.scope for item in kinds]),
@@ -67,6 +68,7 @@ def tables(
         "reason": reasons,
         "file": same(file),
         "row": pa.array(np.arange(1, count + 1), pa.int64()),
+        "as_of": pa.nulls(count, pa.timestamp("us")),
     }
     source_file = {
         "file": file,

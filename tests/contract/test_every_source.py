@@ -69,20 +69,27 @@ def test_a_foreign_file_is_a_user_s_mistake(name: str, data: bytes) -> None:
         sources.load(name).read(data, "strange", Options())
 
 
+TEXTS = 'VERSION = TITLE = LICENSE = HOMEPAGE = EXPORT = "1"\n'
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [
         ("", "no docstring"),
         ('"""A source."""\n', "VERSION"),
-        ('"""A source."""\nVERSION = TITLE = LICENSE = HOMEPAGE = "1"\n', "PUBLIC"),
-        ('"""A source."""\nVERSION = TITLE = LICENSE = HOMEPAGE = "1"\nPUBLIC = {}\n', "no function read"),
+        (f'"""A source."""\n{TEXTS}', "PUBLIC"),
+        (f'"""A source."""\n{TEXTS}PUBLIC = {{}}\n', "FLAGS"),
+        (f'"""A source."""\n{TEXTS}PUBLIC = {{}}\nFLAGS = ("tz", "zone")\n', "FLAGS"),
+        (f'"""A source."""\n{TEXTS}PUBLIC = {{}}\nFLAGS = ()\n', "TRAPS"),
+        (f'"""A source."""\n{TEXTS}PUBLIC = {{}}\nFLAGS = TRAPS = ()\n', "ENDS"),
+        (f'"""A source."""\n{TEXTS}PUBLIC = {{}}\nFLAGS = TRAPS = ()\nENDS = True\n', "no function read"),
     ],
 )
 def test_a_module_that_breaks_the_contract_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, told: str
 ) -> None:
     """A source that lacks something says what, by its name."""
-    stem = f"broken_{abs(hash(told))}"
+    stem = f"broken_{abs(hash(source))}"
     (tmp_path / f"{stem}.py").write_text(source)
     monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(tmp_path)])
     with pytest.raises(InputError, match=f"broken-.*{told}"):

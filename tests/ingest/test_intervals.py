@@ -39,6 +39,7 @@ def test_a_row_becomes_one_interval() -> None:
         "kind": "interval",
         "node": "n1",
         "gpu": 3,
+        "gpu_name": None,
         "domain": None,
         "severity": "down",
         "scope": "gpu",

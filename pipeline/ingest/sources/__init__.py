@@ -2,8 +2,12 @@
 
 A module holds a docstring (its first line is what `goodput sources` prints), `VERSION`, `TITLE`, `LICENSE`,
 `HOMEPAGE`, `PUBLIC` (file name -> PublicFile; empty without a public file), `read(data, file, options)` and,
-when its times are days since a start, `DAY_0`. There is no registry; a module that breaks this contract is
-named, with what it lacks.
+when its times are days since a start, `DAY_0`. What a user needs to know: `EXPORT`, the exact commands that
+take the log from the system (empty for a public trace), `FLAGS`, the options of `goodput ingest` that it may
+ask for, `TRAPS`, one sentence each; and `ENDS`: whether the log tells when a fault ends (one that does not
+leaves that to the scenario's assumed repair times). `looks_like(head)` says whether the first 64 KiB of
+a file are of this format; it serves `--detect` only, since a format is always declared. There is no registry;
+a module that breaks this contract is named, with what it lacks.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from types import ModuleType
 from pipeline import discovery
 from pipeline.errors import InputError
 
-_TEXTS = ("VERSION", "TITLE", "LICENSE", "HOMEPAGE")
+_TEXTS = ("VERSION", "TITLE", "LICENSE", "HOMEPAGE", "EXPORT")
+OPTIONS = ("tz", "year", "boot_time", "as_of", "node", "fold", "xid_table")
 
 
 def names() -> list[str]:
@@ -56,8 +61,16 @@ def _problem(module: ModuleType) -> str:
     public = getattr(module, "PUBLIC", None)
     if not isinstance(public, dict) or not all(isinstance(item, PublicFile) for item in public.values()):
         return "PUBLIC is missing or not file name -> PublicFile"
-    if not callable(getattr(module, "read", None)):
-        return "no function read(data, file, options)"
+    flags, traps = getattr(module, "FLAGS", None), getattr(module, "TRAPS", None)
+    if not isinstance(flags, tuple) or not set(flags) <= set(OPTIONS):
+        return f"FLAGS is missing or no tuple out of {', '.join(OPTIONS)}"
+    if not isinstance(traps, tuple) or not all(isinstance(item, str) for item in traps):
+        return "TRAPS is missing or no tuple of sentences"
+    if not isinstance(getattr(module, "ENDS", None), bool):
+        return "ENDS is missing or not a bool"
+    for function in ("read(data, file, options)", "looks_like(head)"):
+        if not callable(getattr(module, function.partition("(")[0], None)):
+            return f"no function {function}"
     day_0 = getattr(module, "DAY_0", None)
     if day_0 is not None and not (isinstance(day_0, datetime) and day_0.tzinfo is not None):
         return "DAY_0 is not an instant with a zone"

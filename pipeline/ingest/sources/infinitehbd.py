@@ -43,6 +43,14 @@ PUBLIC = {
         bytes=339_053,
     )
 }
+EXPORT = ""
+FLAGS = ()
+TRAPS = (
+    "Only nodes that failed are named: give all 400 as nodes, or every rate is 1.73 times too high.",
+    "File order breaks ties: a fault of no length has its end sorted before its start by (time, type).",
+    "It holds no fault of a job alone, so interruptions are a lower bound.",
+)
+ENDS = True
 DAY_0 = datetime(2024, 3, 30, tzinfo=UTC)
 
 _KINDS = {"fault_start": "onset", "fault_end": "clear"}
@@ -109,6 +117,11 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     columns["severity"] = ["down"] * len(kept)  # the trace has no weaker state: every fault took the node
     columns["scope"] = ["node"] * len(kept)
     return Parsed(events_frame(columns), rejects_frame(sorted(rejects)), len(items))
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether a file begins as this trace does."""
+    return head.lstrip()[:1] == b"[" and b'"fault_type"' in head and b'"event_time"' in head
 
 
 def _array(data: bytes, file: str) -> list[Any]:

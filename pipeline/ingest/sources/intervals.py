@@ -45,6 +45,14 @@ LICENSE = ""
 HOMEPAGE = ""
 PUBLIC: dict[str, PublicFile] = {}
 
+EXPORT = ""
+FLAGS = ("tz",)
+TRAPS = (
+    "An empty end is a fault that is still open; a row that is cut off is refused.",
+    "A component outside the list counts as unknown and is kept as the code.",
+)
+ENDS = True
+
 REQUIRED = ("node", "start", "end")
 OPTIONAL = ("gpu", "component", "reason")
 _LAYOUT = "node[,gpu],start,end[,component,reason]"
@@ -132,6 +140,15 @@ def _rejects(frame: pl.DataFrame) -> pl.DataFrame:
     return refused.select(
         "row", pl.col("refused").alias("reason"), pl.col("line").str.slice(0, TEXT_LIMIT).alias("text")
     ).cast(REJECT_SCHEMA)
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether a file begins as such a table does: a header with the required columns, or Parquet."""
+    if head.startswith(_PARQUET):
+        return True
+    header = head.partition(b"\n")[0].decode("utf-8-sig", errors="replace")
+    names = {name.strip().strip('"') for name in header.strip().split(",")}
+    return set(REQUIRED) <= names
 
 
 def _from_csv(text: str, file: str) -> pl.DataFrame:
