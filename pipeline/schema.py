@@ -17,6 +17,7 @@ TEXT, INT, FLOAT, TIME, BOOL = "text", "int", "float", "time", "bool"
 SEVERITIES = ("down", "degraded", "app", "info")
 SCOPES = ("gpu", "node", "domain")
 KINDS = ("onset", "clear", "interval")
+CAPACITY = "capacity"  # taken back by whoever lends it (spot): no failure, never mixed with failures unsaid
 COMPONENTS = (
     "gpu",
     "hbm",
@@ -29,7 +30,7 @@ COMPONENTS = (
     "storage",
     "software",
     "planned",
-    "capacity",  # taken back by whoever lends it (spot): no failure, never mixed with failures unsaid
+    CAPACITY,
     "unknown",
 )
 
@@ -142,7 +143,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("severity", TEXT, "down, degraded, app or info after the scenario's choice"),
         ("reason", TEXT, "the log's own words"),
         ("is_censored", BOOL, "still open at the window's end"),
-        ("end_origin", TEXT, "logged, assumed, or window (open at the window's end)"),
+        (
+            "end_origin",
+            TEXT,
+            "logged, assumed, as_of (open when the log was taken) or window (open at its end)",
+        ),
         ("events", INT, "accepted rows that were folded into this outage; 0: an assumed app-level fault"),
     ),
     "gpu_downtime": _columns(_SCENARIO, _SEED, _DOMAIN, _FIRST, _LAST, _START, _END),
@@ -259,6 +264,20 @@ TABLES["stops"] = _columns(
     ("detect_gpu_h", FLOAT, BUCKET_MEANING["detect"] + ", this outage's share, GPU-hours"),
     ("restart_gpu_h", FLOAT, BUCKET_MEANING["restart"] + ", this outage's share, GPU-hours"),
 )
+TABLES["outage_rows"] = _columns(
+    _SCENARIO,
+    ("outage_id", TEXT, "the outage"),
+    ("event_id", TEXT, "a row that it was made of"),
+    ("part", TEXT, "onset, repeat, clear or interval of the outage's own log; cause: a fault laid to it"),
+    ("source", TEXT, "log format"),
+    ("file", TEXT, "file the row stands in"),
+    ("row", INT, "place of the row in its file, from 1"),
+    ("t", TIME, "instant of the row, UTC"),
+    ("node", TEXT, "server"),
+    ("gpu_name", TEXT, "GPU as the log names it"),
+    ("code", TEXT, "the fault's identity in the log"),
+    ("reason", TEXT, "the log's own words"),
+)
 TABLES["worst_nodes"] = _columns(
     _SCENARIO,
     ("node", TEXT, "server"),
@@ -290,6 +309,7 @@ TABLE_MEANING = {
     "outcome_timeline": "what state each policy's job is in over time",
     "splits": "outcomes of every policy and batch rule at many spare counts",
     "stops": "what stopped each job and what that cost, for policies as listed and at their best splits",
+    "outage_rows": "which rows of which logs made each outage",
     "worst_nodes": "the worst hundredth of the nodes by downtime, at least one",
     "what_ifs": "outcomes at each policy's best split when something were different",
     "runs": "runs of stages",

@@ -23,6 +23,17 @@ CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
 MOST_SEED = 2**63 - 1
 LONGEST_S = 1e9  # thirty years
+# Assumed repair times, hours, for logs that tell no ends: medians per class of the InfiniteHBD trace (arXiv
+# 2502.03885), `other` is the median of all its faults.
+REPAIR_H = {
+    "gpu": 16.8,
+    "nic": 11.8,
+    "cable": 47.4,
+    "power": 351.0,
+    "cooling": 73.5,
+    "software": 16.9,
+    "other": 20.4,
+}
 ASSUMED_COMPONENT, ASSUMED_REASON = "software", "assumed app fault"
 
 
@@ -42,11 +53,17 @@ def _key(
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Where failures come from: a log (`source`), rates (`preset`) or a log, resampled (`bootstrap`)."""
+    """Where failures come from.
+
+    A log (`source`) or all logs of a `cluster`, rates (`preset`), or a log, resampled (`bootstrap`).
+    """
 
     source: str | None = _key("log format, a name from `goodput sources`", None)
     path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
-    cluster: str | None = _key("only the events of this cluster, a name given to `goodput ingest`", None)
+    cluster: str | None = _key(
+        "only the events of this cluster, a name given to `goodput ingest`; without source: all its logs",
+        None,
+    )
     tz: str | None = _key("zone of a log whose times have none, e.g. UTC or Europe/Berlin", None)
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
@@ -78,6 +95,24 @@ class Trace:
         "components or reasons that may leave a node computing: the report shows the headline both ways", ()
     )
     exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+    assumed_repair_h: dict[str, float] = field(
+        default_factory=dict,
+        metadata={
+            "doc": "component -> repair time, hours, for logs that tell no ends; left out: public medians"
+        },
+    )
+    fold_s: float = _key(
+        "repeats of one fault within this are one incident, seconds, in logs that tell no ends",
+        300,
+        low=0,
+        high=LONGEST_S,
+    )
+    cause_lead_s: float = _key(
+        "a fault of a log without ends is part of an outage that another log begins this much later, seconds",
+        900,
+        low=0,
+        high=LONGEST_S,
+    )
     app_faults_per_1000_node_d: float = _key(
         "assumed app-level faults (crashes, hangs: the job stops, no GPU is down) beside those of the trace, "
         "per 1,000 node-days of the pool's nodes",
@@ -98,7 +133,11 @@ class Trace:
     @property
     def is_synthetic(self) -> bool:
         """Whether failures are drawn, with made-up node names and `days` from a made-up day 0."""
-        return self.source is None
+        return self.preset is not None or self.bootstrap is not None
+
+    def repair_h(self, component: str) -> float:
+        """Return the repair time that is assumed where a log tells no end, hours."""
+        return self.assumed_repair_h.get(component) or REPAIR_H.get(component) or REPAIR_H["other"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,8 @@ def _fit(value: Any, option: Any) -> tuple[bool, Any]:
         parts = [_fit(item, kind) for item, kind in zip(value, kinds, strict=True)]
         return all(fits for fits, _ in parts), tuple(part for _, part in parts)
     if origin is dict:
-        allowed = typing.get_args(typing.get_args(option)[1]) or (str,)
+        (_, kind_of_value) = typing.get_args(option)
+        allowed = typing.get_args(kind_of_value) or (kind_of_value,)
         fits = isinstance(value, dict) and all(
             any(_fit(item, kind)[0] for kind in allowed) for item in value.values()
         )

@@ -6,7 +6,7 @@ Each rule raises InputError with the key, what was found and what fits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -55,10 +55,16 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
     place = f"{where} [trace]"
     kinds = ("source", "preset", "bootstrap")
     named = [kind for kind in kinds if getattr(trace, kind) is not None]
+    if not named and trace.cluster is not None:
+        named = ["source"]  # all logs of the cluster
+        if trace.path is not None or trace.tz is not None:
+            key = "path" if trace.path is not None else "tz"
+            raise InputError(f"{place} {key}", "given without source", "source, the format of the log")
     if len(named) != 1:
         found = "both " + " and ".join(named) if named else "neither source nor preset nor bootstrap"
         expected = "one of source (a log), preset (synthetic rates) and bootstrap (a log, resampled)"
-        raise InputError(place, found, expected)
+        hint = "" if named else "or cluster alone: all logs that were ingested for it"
+        raise InputError(place, found, expected, hint)
     (kind,) = named
     for key, owners in _ONLY_WITH.items():
         if kind not in owners and key in given and not (key == "seed" and trace.app_faults_per_1000_node_d):
@@ -77,9 +83,19 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
         first, last = (instant(f"{place} window", text) for text in trace.window)
         if first >= last:
             raise InputError(f"{place} window", f"found {list(trace.window)}", "from before to")
+    _check_repairs(f"{place}.assumed_repair_h", trace.assumed_repair_h)
     for key, word in trace.severity.items():
         if word not in SEVERITIES:
             raise InputError(f"{place}.severity {key!r}", f"found {word!r}", f"one of {listed(SEVERITIES)}")
+
+
+def _check_repairs(place: str, chosen: Mapping[str, float]) -> None:
+    for component, hours in chosen.items():
+        if component not in COMPONENTS:
+            hint = nearest(component, COMPONENTS)
+            raise InputError(place, f"unknown component {component!r}", f"one of {listed(COMPONENTS)}", hint)
+        if not 0 < hours <= 1e6:
+            raise InputError(f"{place} {component!r}", f"found {hours!r}", "hours, above 0, at most 1e6")
 
 
 def log_window(where: str, trace: Trace, day_0: str | None) -> tuple[datetime, datetime]:
@@ -128,7 +144,7 @@ def topology_path(path: Path, trace: Trace, cluster: Cluster, ingested: Ingested
     """Return the file of a scenario's topology: its own, or the one that was ingested with its log."""
     if cluster.topology is not None:
         return path.parent / cluster.topology
-    is_asked = cluster.placement == "topology" and trace.source is not None
+    is_asked = cluster.placement == "topology" and not trace.is_synthetic
     return ingested(trace) if is_asked and ingested is not None else None
 
 
@@ -137,9 +153,9 @@ def with_topology(place: str, trace: Trace, cluster: Cluster, file: Path | None)
     if (cluster.placement == "topology") != (file is not None):
         found = f"placement is {cluster.placement!r}, topology is {cluster.topology or 'missing'!r}"
         hint = 'topology = "topology.csv" names the file' if file is None else ""
-        if file is None and trace.source is not None:
+        if file is None and not trace.is_synthetic:
             name = f" --cluster {trace.cluster}" if trace.cluster else ""
-            hint += f", or give it to `goodput ingest {trace.source} PATH{name} --topology FILE`"
+            hint += f", or give it to `goodput ingest {trace.source or 'SOURCE'} PATH{name} --topology FILE`"
         raise InputError(f"{place} topology", found, 'placement = "topology" and topology, or neither', hint)
     if file is None:
         if not cluster.nodes:

@@ -26,6 +26,8 @@ from pipeline.schema import INT, TABLES, TEXT, TIME
 from pipeline.units import US_PER_D, US_PER_S, from_us, to_us
 
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+_BEFORE = "before {:%Y-%m-%d}"
+TOO_EARLY = _BEFORE.format(EARLIEST)
 TEXT_LIMIT = 500
 
 # Reasons, one sentence each: they are counted by users, so they name no value.
@@ -35,7 +37,6 @@ TOO_FINE = "finer than a microsecond"
 NO_ZONE = "time without a zone"
 AMBIGUOUS = "ambiguous local time: clocks were set back"
 SKIPPED = "local time that does not exist: clocks were set forward"
-TOO_EARLY = "before 2000-01-01"
 IN_FUTURE = "in the future"
 NO_NODE = "no node name"
 AFTER_AS_OF = "after --as-of, when the log was taken"
@@ -50,6 +51,8 @@ _ISO = (
     r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
     r" ?(Z|z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?$"
 )
+_UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]Z$"
+_UTC_FORMAT, _MOMENT = "%Y-%m-%dT%H:%M:%SZ", pl.Datetime("us")
 _ISO_PATTERN = re.compile(_ISO.removesuffix("$") + r"\Z")
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local clock times are counted from a local epoch
 
@@ -204,6 +207,25 @@ def decode(data: bytes, file: str) -> str:
         raise InputError(f"{file} line {line}", found, "text in UTF-8", hint) from None
 
 
+def text_lines(data: bytes, file: str) -> pl.DataFrame:
+    """Return the lines of a log as `line`, and `is_text`: False where bytes that are not UTF-8 were replaced.
+
+    For logs of free text, where one bad line is one refused row and not the end of the file.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
+        decode(data, file)
+    try:
+        lines = data.decode("utf-8-sig").split("\n")
+        whole = [True] * len(lines)
+    except UnicodeDecodeError:
+        raw = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        lines = [line.decode(errors="replace") for line in raw]
+        # A mark that stood in the log itself is text; only then is the line decoded twice.
+        whole = ["\ufffd" not in text or line == text.encode() for line, text in zip(raw, lines, strict=True)]
+    frame = pl.DataFrame({"line": lines, "is_text": whole}, schema={"line": pl.String, "is_text": pl.Boolean})
+    return frame.with_columns(pl.col("line").str.strip_suffix("\r"))
+
+
 def check_zone(name: str) -> ZoneInfo:
     """Return a zone by name; raise InputError with the nearest name."""
     try:
@@ -215,6 +237,11 @@ def check_zone(name: str) -> ZoneInfo:
         raise InputError(
             f"tz {name!r}", "unknown zone", "a name such as UTC or Europe/Berlin", hint
         ) from None
+
+
+def before(earliest: datetime) -> str:
+    """Return the reason for an instant before `earliest`."""
+    return _BEFORE.format(earliest)
 
 
 def check_plausible(instant_us: int, options: Options) -> None:
@@ -252,8 +279,27 @@ def parse_instant(text: str, options: Options) -> datetime:
     return from_us(instant_us)
 
 
-def parse_instants(texts: pl.Series, options: Options) -> pl.DataFrame:
-    """Return `us` (microseconds since 1970 UTC) and `reason` for a column of ISO texts; null stays null."""
+def parse_instants(texts: pl.Series, options: Options, earliest: datetime = EARLIEST) -> pl.DataFrame:
+    """Return `us` (microseconds since 1970 UTC) and `reason` for a column of ISO texts; null stays null.
+
+    `earliest` is for a trace that is known to be older than 2000.
+    """
+    # The commonest shape is read at once; whatever else there is, refused or not, takes the long way.
+    shaped = pl.when(texts.str.contains(_UTC)).then(texts.str.strptime(_MOMENT, _UTC_FORMAT, strict=False))
+    us = texts.to_frame().select(shaped.to_physical().alias("us")).to_series()
+    us = us.set(~us.is_between(to_us(earliest), to_us(options.latest())), None)
+    rest = (us.is_null() & texts.is_not_null()).arg_true()
+    reasons = pl.Series("reason", [None], dtype=pl.String).new_from_index(0, len(texts))
+    if rest.is_empty():
+        return pl.DataFrame([us, reasons])
+    slow = _parse_any(texts.gather(rest), options, earliest)
+    if len(rest) == len(texts):
+        return slow
+    return pl.DataFrame([us.scatter(rest, slow["us"]), reasons.scatter(rest, slow["reason"])])
+
+
+def _parse_any(texts: pl.Series, options: Options, earliest: datetime) -> pl.DataFrame:
+    """Return what `parse_instants` does, for texts of any shape."""
     frame = texts.alias("text").to_frame()
     parts = pl.col("text").str.extract_groups(_ISO)
     names = ("date", "hour", "minute", "second", "decimals", "zone")
@@ -282,7 +328,7 @@ def parse_instants(texts: pl.Series, options: Options) -> pl.DataFrame:
         + digits.str.slice(0, 6).cast(pl.Int64, strict=False),
         offset=sign * (zone_h * 60 + zone_min) * (60 * US_PER_S),
     )
-    return _zoned(frame, options)
+    return _zoned(frame, options, earliest)
 
 
 _AMBIGUOUS: dict[str | None, Literal["null", "earliest", "latest"]] = {
@@ -292,11 +338,12 @@ _AMBIGUOUS: dict[str | None, Literal["null", "earliest", "latest"]] = {
 }
 
 
-def _zoned(frame: pl.DataFrame, options: Options) -> pl.DataFrame:
+def _zoned(frame: pl.DataFrame, options: Options, earliest: datetime) -> pl.DataFrame:
     """Finish `parse_instants`: local clock times -> UTC, and the first reason that applies."""
     naive = pl.col("zone").is_null()
     latest = options.latest()
-    far = (pl.col("year") < EARLIEST.year - 1) | (pl.col("year") > latest.year + 1)
+    too_early = before(earliest)
+    far = (pl.col("year") < earliest.year - 1) | (pl.col("year") > latest.year + 1)
     # Zone rules are asked only for times that pass every earlier test.
     known = pl.when(naive & pl.col("fits") & ~far).then(pl.col("local")).cast(pl.Datetime("us"))
     if options.tz is None:
@@ -320,8 +367,8 @@ def _zoned(frame: pl.DataFrame, options: Options) -> pl.DataFrame:
         .then(pl.lit(NO_SUCH))
         .when(pl.col("fine"))
         .then(pl.lit(TOO_FINE))
-        .when(pl.col("year") < EARLIEST.year - 1)
-        .then(pl.lit(TOO_EARLY))
+        .when(pl.col("year") < earliest.year - 1)
+        .then(pl.lit(too_early))
         .when(pl.col("year") > latest.year + 1)
         .then(pl.lit(options.too_late))
         .when(naive & pl.lit(options.tz is None))
@@ -332,16 +379,16 @@ def _zoned(frame: pl.DataFrame, options: Options) -> pl.DataFrame:
         .then(pl.lit(AMBIGUOUS))
     )
     frame = frame.with_columns(reason=reason)
-    return bounded(frame.select("us", "reason"), options)
+    return bounded(frame.select("us", "reason"), options, earliest)
 
 
-def bounded(instants: pl.DataFrame, options: Options) -> pl.DataFrame:
+def bounded(instants: pl.DataFrame, options: Options, earliest: datetime = EARLIEST) -> pl.DataFrame:
     """Add the reasons of implausible instants to `us` and `reason`; refused ones lose their `us`."""
     reason = (
         pl.when(pl.col("reason").is_not_null())
         .then(pl.col("reason"))
-        .when(pl.col("us") < to_us(EARLIEST))
-        .then(pl.lit(TOO_EARLY))
+        .when(pl.col("us") < to_us(earliest))
+        .then(pl.lit(before(earliest)))
         .when(pl.col("us") > to_us(options.latest()))
         .then(pl.lit(options.too_late))
     )

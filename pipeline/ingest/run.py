@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pipeline.config import Scenario
 
 STAGE = "ingest"
+ANY_SOURCE = ""  # of a scenario that names a cluster alone: all its logs lie together
 _IDENTITY = ("t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason", "gpu_name")
 _ID_BYTES = 16
 
@@ -62,17 +63,17 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
     if trace.preset is not None:
         record, ran = synth.stage(lake, scenario, log)
         return [record], ran
-    name = trace.source or trace.bootstrap or ""
+    name = trace.source or trace.bootstrap or ANY_SOURCE
     options = Options(tz=trace.tz, cluster=trace.cluster or Options.cluster)
     if trace.path is not None:
         # A glob stays a glob: the folder of the scenario goes in front of it.
         done = ingest(lake, name, [str(scenario.path.parent / trace.path)], options, log)
-    elif trace.cluster is None and sources.load(name).PUBLIC:
+    elif name and trace.cluster is None and sources.load(name).PUBLIC:
         done = ingest(lake, name, _public_files(lake, name, log), options, log)
     else:
         done = _ingested_before(lake, name, scenario)
     if not sum(item.rows_accepted for item in done):
-        hint = f'`goodput sql "select reason, count(*) from rejects group by 1"`; is {name!r} its format?'
+        hint = '`goodput sql "select reason, count(*) from rejects group by 1"`; is it the right format?'
         found = f"no row accepted of {sum(item.rows_read for item in done)} read"
         raise NoDataError(f"{scenario.path.name} [trace]", found, "a log with at least one event", hint)
     records, ran = [item.record for item in done], not all(item.skipped for item in done)
@@ -147,7 +148,7 @@ def _ingest_found(
         log(f"{found.name}: {counts['rows_read']} rows read, {counts['rows_rejected']} rejected")
         files = stages.write_tables(folder, {name: _stored(name, table) for name, table in tables.items()})
         day_0 = getattr(module, "DAY_0", None)
-        about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage")}
+        about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage", "ends")}
         in_future = parsed.rejects["reason"].str.contains(IN_FUTURE, literal=True).any()
         counts["in_future"] = bool(in_future)
         return files, {**whence, **cluster, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
@@ -219,7 +220,7 @@ def _ingested(record: Record, ran: bool) -> Ingested:
 
 
 def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingested]:
-    """Return all files of a source, and of the scenario's cluster, that are in the lake.
+    """Return all files of a source (or of any), and of the scenario's cluster, that are in the lake.
 
     A file that was read again with other options counts once, as it was read last.
     """
@@ -231,20 +232,23 @@ def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingest
     latest: dict[tuple[str, str], Record] = {}
     for record in sorted(lake.records().values(), key=lambda record: (record.ended_at, record.scope)):
         is_whole = all((lake.root / output.path).is_file() for output in record.outputs.values())
-        if record.stage == STAGE and record.facts["source"] == source and is_whole:
-            sha256 = record.scope.rpartition("/")[2].partition("-")[0]
-            latest[cluster_of(record), sha256] = record
+        if record.stage == STAGE and source in {ANY_SOURCE, record.facts["source"]} and is_whole:
+            content = record.facts["source"] + record.scope.rpartition("/")[2].partition("-")[0]
+            latest[cluster_of(record), content] = record
     clusters = {name for name, _ in latest}
     if trace.cluster is None and len(clusters) > 1:
         found = f"{source!r} has ingested files of {len(clusters)} clusters: {listed(clusters)}"
         raise InputError(f"{place} cluster", found, "one of them", "cluster = ... names it")
-    hint = f"goodput ingest {source} FILE" + (f" --cluster {trace.cluster}" if trace.cluster else "")
+    hint = f"goodput ingest {source or 'SOURCE'} FILE" + (
+        f" --cluster {trace.cluster}" if trace.cluster else ""
+    )
     if trace.cluster is None and not clusters:
         found = f"missing, and {source!r} has no public file and no ingested one"
         raise InputError(f"{place} path", found, "the log, relative to the scenario file", f"or {hint}")
     chosen = [record for (name, _), record in latest.items() if trace.cluster in {None, name}]
     if not chosen:
-        found = f"no ingested file of {source!r} of cluster {trace.cluster!r}; there are {listed(clusters)}"
+        files = f"no ingested file of {source!r}" if source else "no ingested file"
+        found = f"{files} of cluster {trace.cluster!r}; there are {listed(clusters)}"
         raise NoDataError(
             f"{place} cluster", found, "a cluster with ingested files", f"{hint}, or path = ..."
         )

@@ -20,7 +20,7 @@ from pipeline.config import Scenario
 from pipeline.errors import CheckFailedError, InputError, NoDataError, nearest
 from pipeline.lake import checks, sql, stages
 from pipeline.lake.store import Lake, Record
-from pipeline.schema import COMPONENTS, TABLES, arrow_schema
+from pipeline.schema import CAPACITY, COMPONENTS, TABLES, arrow_schema
 from pipeline.synth.contract import REDRAWN, node_names
 
 if TYPE_CHECKING:
@@ -37,12 +37,24 @@ STORED = (
     "cluster_timeline",
     "domain_tail",
     "worst_nodes",
+    "outage_rows",
+)
+GIVEN = (
+    "events",
+    "severity_choices",
+    "assumed_faults",
+    "assumed_repairs",
+    "onset_only_sources",
+    "blast_radius",
+    "placements",
 )
 HALF_REPAIR, DOUBLE_REPAIR = "half_repair", "double_repair"
 MAY_COMPUTE = "may_compute"
 WITHOUT = "without_"
 HEALTHY_LEMONS = "healthy_lemons"
 REDRAW = "redraw_"
+# The queries from events to outages.
+_FROM_EVENTS = ("gpu_names", "located_events", "incidents", "logged_outages", "causes", "outages")
 _WHAT_IF_COMPONENTS = 12
 _FIRST_NODES = 10
 _PACKAGES = ("duckdb", "polars", "pyarrow", "numpy")
@@ -89,12 +101,14 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     """Build the timelines of a scenario from the records of its events, when anything has changed."""
     queries = sql.load("1_events", "2_timelines", "checks")
     day_0 = next((record.facts["day_0"] for record in events if record.facts.get("day_0")), None)
+    onset_only = sorted({record.facts["source"] for record in events if record.facts.get("ends") is False})
     inputs = {
         "events": [
             stages.content(record, *(name for name in ("events", REDRAWN) if name in record.outputs))
             for record in events
         ],
         "day_0": day_0,
+        "onset_only": onset_only,
         "rates": _rates(scenario, events),
         "scenario": scenario.name,
         "values": scenario.fingerprint("trace", "cluster"),
@@ -107,7 +121,8 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
             for name in ("events", REDRAWN)
         }
         with sql.connect() as con:
-            tables, facts = _tables(con, scenario, files, window_of(scenario, day_0), queries, log)
+            window = window_of(scenario, day_0)
+            tables, facts = _tables(con, scenario, files, onset_only, window, queries, log)
             facts["rates"] = inputs["rates"]
             return stages.write_tables(folder, tables), facts
 
@@ -137,6 +152,7 @@ def _tables(
     con: duckdb.DuckDBPyConnection,
     scenario: Scenario,
     files: Mapping[str, Sequence[str]],
+    onset_only: Sequence[str],
     window: Window,
     queries: dict[str, sql.Query],
     log: stages.Log,
@@ -147,8 +163,11 @@ def _tables(
     con.execute(f"create temp view ingested_events as {ingested}")
     sql.build(con, [queries["events"]], {})
     _check_words(con, scenario)
+    _check_capacity(con, scenario)
     con.register("severity_choices", _severity_choices(scenario))
     con.register("assumed_faults", app_faults.table(scenario, window.start, window.us))
+    con.register("assumed_repairs", _assumed_repairs(scenario.trace))
+    con.register("onset_only_sources", _onset_only(onset_only))
     con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
     placed, about = _placements(con, scenario, log)
     con.register("placements", placed.to_arrow())
@@ -158,13 +177,16 @@ def _tables(
         "window_end": window.end.replace(tzinfo=None),
         "window_us": window.us,
         "domain_size": scenario.cluster.domain_size,
+        "gpus_per_node": scenario.cluster.gpus_per_node,
+        "fold_s": scenario.trace.fold_s,
+        "cause_lead_s": scenario.trace.cause_lead_s,
         "repair_scale_frac": 1.0,
         "left_out": [],
         "left_out_nodes": [],
     }
     chain = sql.ordered(
         {name: query for name, query in queries.items() if query.folder == "2_timelines"},
-        given=("events", "severity_choices", "assumed_faults", "blast_radius", "placements"),
+        given=GIVEN,
     )
     sql.build(con, chain, parameters)
     span = _check_window(con, scenario, window)
@@ -262,6 +284,25 @@ def _check_words(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> None:
                 )
 
 
+def _check_capacity(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> None:
+    """Raise InputError when spot capacity and failures lie in one trace and the scenario does not say so."""
+    trace = scenario.trace
+    if CAPACITY in trace.severity or CAPACITY in trace.exclude:
+        return
+    taken, failed = _one(
+        con,
+        f"""select count(*) filter (component = '{CAPACITY}'), count(*) filter (component <> '{CAPACITY}')
+        from events where severity = 'down'""",
+    )
+    if taken and failed:
+        raise InputError(
+            f"{scenario.path.name} [trace]",
+            f"{taken} rows of capacity taken back (spot) beside {failed} of failures",
+            "one kind, or a word on it",
+            'exclude = ["capacity"], or [trace.severity] capacity = "down" to count both',
+        )
+
+
 def _severity_choices(scenario: Scenario) -> pa.Table:
     import pyarrow as pa
 
@@ -269,6 +310,19 @@ def _severity_choices(scenario: Scenario) -> pa.Table:
     return pa.table(
         {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
     )
+
+
+def _onset_only(sources: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({"source": pa.array(sources, pa.string())})
+
+
+def _assumed_repairs(trace: config.Trace) -> pa.Table:
+    import pyarrow as pa
+
+    hours = [trace.repair_h(component) for component in COMPONENTS]
+    return pa.table({"component": pa.array(COMPONENTS), "repair_h": pa.array(hours, pa.float64())})
 
 
 def _blast_radius(chosen: Mapping[str, int | str]) -> pa.Table:
@@ -400,7 +454,7 @@ def _what_ifs(
             )
             con.unregister("assumed_faults")
             con.register("assumed_faults", redrawn(case.redraw))
-            steps = [queries["events"], *(query for query in chain if query.name in {"outages", *wanted})]
+            steps = [queries["events"], *(q for q in chain if q.name in {*_FROM_EVENTS, *wanted})]
         changed = {
             "repair_scale_frac": case.repair_scale_frac,
             "left_out": list(case.left_out),

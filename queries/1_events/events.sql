@@ -3,7 +3,8 @@
 -- reads: ingested_events
 -- units: times UTC
 -- source: model.md section 2; a file that is sent again, or overlaps an earlier one, adds nothing twice
--- caveat: two equal rows of one file are two events; their ids differ by their count within the file.
+-- caveat: two equal rows of one file are two events; their ids differ by their count within the file. Of a row
+--   that several logs have, the one counts that was taken last.
 with
 
 ingested_events as (
@@ -13,7 +14,7 @@ ingested_events as (
 known as (
     select
         *,
-        row_number() over (partition by event_id order by file, "row") as occurrence,
+        row_number() over (partition by event_id order by as_of desc nulls first, file, "row") as occurrence,
     from ingested_events
 )
 

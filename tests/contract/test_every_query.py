@@ -25,6 +25,9 @@ WINDOW = {
     "left_out_nodes",
     "repair_scale_frac",
     "domain_size",
+    "gpus_per_node",
+    "fold_s",
+    "cause_lead_s",
 }
 PARAMETERS = {
     "1_events": set(),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from pipeline.config import Cluster
+from pipeline.config import Cluster, Trace
 from pipeline.lake import sql
 from pipeline.schema import arrow_schema
 from pipeline.timelines import placement, run
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import duckdb
 
 START = datetime(2024, 2, 28, 23, 59, 30, tzinfo=UTC)  # the leap day begins within most windows
-GIVEN = ("events", "severity_choices", "assumed_faults", "placements", "blast_radius")
 NO_ASSUMED = "outage_id varchar, t_start timestamp, component varchar, reason varchar"
 
 
@@ -54,7 +53,7 @@ class Place(NamedTuple):
 @cache
 def chain() -> tuple[sql.Query, ...]:
     """Return the queries of stage 2, parents first."""
-    return tuple(sql.ordered(sql.load("2_timelines"), given=GIVEN))
+    return tuple(sql.ordered(sql.load("2_timelines"), given=run.GIVEN))
 
 
 def cluster(nodes: int, gpus_per_node: int, domain_size: int, **more: Any) -> Cluster:
@@ -104,6 +103,9 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "window_end": start + timedelta(seconds=window_s),
         "window_us": window_s * US_PER_S,
         "domain_size": domain_size,
+        "gpus_per_node": 8,
+        "fold_s": 300,
+        "cause_lead_s": 900,
         "repair_scale_frac": 1.0,
         "left_out": [],
         "left_out_nodes": [],
@@ -118,6 +120,8 @@ def build(
     values: dict[str, Any],
     choices: dict[str, str] | None = None,
     radius: dict[str, int | str] | None = None,
+    onset_only: Sequence[str] = (),
+    repairs: dict[str, Any] | None = None,
 ) -> None:
     """Create all tables of stage 2 in the connection."""
     con.register("ingested_events", rows)
@@ -127,6 +131,8 @@ def build(
     con.register("severity_choices", pa.table(table))
     con.execute(f"create or replace temp table assumed_faults ({NO_ASSUMED})")
     con.register("placements", placed.to_arrow())
+    con.register("assumed_repairs", run._assumed_repairs(Trace(**(repairs or {}))))
+    con.register("onset_only_sources", run._onset_only(onset_only))
     con.register("blast_radius", run._blast_radius(radius or {}))
     sql.build(con, chain(), values)
 

@@ -166,3 +166,15 @@ def test_the_same_log_twice_counts_once(tmp_path: Path) -> None:
     twice, _ = run.stage(lake, scenario(), both, quiet)
     assert once.facts["outages"] == twice.facts["outages"] == 4
     assert once.outputs["gpu_downtime"].sha256 == twice.outputs["gpu_downtime"].sha256
+
+
+def test_spot_capacity_is_never_mixed_with_failures_unsaid(tmp_path: Path) -> None:
+    """Both kinds in one trace need a word on it; either kind alone does not."""
+    both = [*LOG, Fault("e", None, 20, 40, component="capacity")]
+    with pytest.raises(InputError, match=r"1 rows of capacity .* beside 4 of failures[\s\S]*exclude = "):
+        built(Lake(tmp_path), scenario(), both)
+    for name, chosen in (("out", {"exclude": ["capacity"]}), ("in", {"severity": {"capacity": "down"}})):
+        record, _ = built(Lake(tmp_path / name), scenario(**chosen), both)
+        outages = pl.read_parquet(Lake(tmp_path / name).table(record, "outages"))
+        assert outages.filter(pl.col("severity") == "down").height == (4 if name == "out" else 5)
+    built(Lake(tmp_path / "alone"), scenario(), [Fault("e", None, 20, 40, component="capacity")])

@@ -8,33 +8,28 @@ below the header, blank lines left out.
 Easy to get wrong: nothing is sniffed. Every CSV field is text until it is converted by its column's own rule,
 and a row that is short or long is refused, because a cut-off row would otherwise read as a fault that is
 still open. A missing zone is one error for the file, not one reject a row.
-Rows are split by whole columns, or by Python's csv module when the file holds a double quote: both tell a
-short row from an empty field, which a CSV reader that fills rows up does not (a property test keeps the two
-equal). Conversion is by whole columns: a million rows take a few seconds.
+Splitting (`csvtext`) and conversion are by whole columns.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
 import io
-import itertools
 from typing import Any
 
 import polars as pl
 
 from pipeline.errors import InputError
+from pipeline.ingest import csvtext
+from pipeline.ingest.csvtext import Table
 from pipeline.ingest.parsing import (
     NO_ZONE,
-    REJECT_SCHEMA,
-    TEXT_LIMIT,
     TOO_FINE,
     Options,
     Parsed,
     PublicFile,
     bounded,
     decode,
-    events_frame,
     parse_instants,
 )
 from pipeline.schema import COMPONENTS
@@ -56,8 +51,6 @@ ENDS = True
 REQUIRED = ("node", "start", "end")
 OPTIONAL = ("gpu", "component", "reason")
 _LAYOUT = "node[,gpu],start,end[,component,reason]"
-_BATCH_ROWS = 100_000
-_MISFIT = "{} fields, the header has {}"
 _PARQUET = b"PAR1"
 _PER_US = {"ns": (1, 1_000), "us": (1, 1), "ms": (1_000, 1)}  # unit -> multiply, divide
 
@@ -65,10 +58,10 @@ _PER_US = {"ns": (1, 1_000), "us": (1, 1), "ms": (1_000, 1)}  # unit -> multiply
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the rows of a table as intervals, and those refused with the reason."""
     is_parquet = data.startswith(_PARQUET)
-    frame = _from_parquet(data, file) if is_parquet else _from_csv(decode(data, file), file)
+    table = _from_parquet(data, file) if is_parquet else _from_csv(decode(data, file), file)
+    frame = table.frame
     if frame.is_empty():
         raise InputError(file, "no rows", f"rows of {_LAYOUT}", "choose a file that holds outages")
-    frame = frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
     starts = _instants(frame["start"], "start", file, options)
     ends = _instants(frame["end"], "end", file, options)
     frame = frame.with_columns(
@@ -78,68 +71,42 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         ends["reason"].alias("end_reason"),
         pl.col("gpu").str.extract("^([0-9]{1,9})$").cast(pl.Int64).alias("gpu_index"),
     ).with_columns(_refusal().alias("refused"))
-    return Parsed(_events(frame), _rejects(frame), frame.height)
+    return table.with_frame(frame).parsed(_events())
 
 
 def _refusal() -> pl.Expr:
     """Return the first reason that applies to a row, or null."""
-    return (
-        pl.when(pl.col("shape").is_not_null())
-        .then(pl.col("shape"))
-        .when(pl.col("node").is_null())
-        .then(pl.lit("node is empty"))
-        .when(pl.col("gpu").is_not_null() & pl.col("gpu_index").is_null())
-        .then(pl.lit("gpu is not a whole number"))
-        .when(pl.col("start").is_null())
-        .then(pl.lit("start is empty"))
-        .when(pl.col("start_reason").is_not_null())
-        .then(pl.lit("start: ") + pl.col("start_reason"))
-        .when(pl.col("end_reason").is_not_null())
-        .then(pl.lit("end: ") + pl.col("end_reason"))
-        .when(pl.col("t_end") < pl.col("t_start"))
-        .then(pl.lit("end before start"))
-        .when(pl.col("node").str.contains("[", literal=True))
-        .then(pl.lit("node is a list of hosts: write one row a node"))
+    return csvtext.first(
+        (pl.col("node").is_null(), "node is empty"),
+        (pl.col("gpu").is_not_null() & pl.col("gpu_index").is_null(), "gpu is not a whole number"),
+        (pl.col("start").is_null(), "start is empty"),
+        (pl.col("start_reason").is_not_null(), pl.lit("start: ") + pl.col("start_reason")),
+        (pl.col("end_reason").is_not_null(), pl.lit("end: ") + pl.col("end_reason")),
+        (pl.col("t_end") < pl.col("t_start"), "end before start"),
+        (
+            pl.col("node").str.contains("[", literal=True),
+            "node is a list of hosts: write one row a node",
+        ),
     )
 
 
-def _events(frame: pl.DataFrame) -> pl.DataFrame:
-    kept = frame.filter(pl.col("refused").is_null())
+def _events() -> dict[str, pl.Expr]:
     # A word of the user's own is no component of ours: it stays, as the code and in front of the reason.
     word, told = pl.col("component"), pl.col("reason")
     is_ours = word.is_null() | word.is_in(COMPONENTS)
-    kept = kept.with_columns(
-        component=pl.when(is_ours).then(word.fill_null("unknown")).otherwise(pl.lit("unknown")),
-        code=word.fill_null("unknown"),
-        reason=pl.when(is_ours)
-        .then(told)
-        .otherwise(pl.concat_str(word, told, separator=": ", ignore_nulls=True)),
-    )
-    count = kept.height
-    return events_frame(
-        {
-            "t_start": kept["t_start"],
-            "t_end": kept["t_end"],
-            "kind": ["interval"] * count,
-            "node": kept["node"],
-            "gpu": kept["gpu_index"],
-            "severity": ["down"] * count,
-            "scope": kept.select(
-                pl.when(pl.col("gpu_index").is_null()).then(pl.lit("node")).otherwise(pl.lit("gpu"))
-            ).to_series(),
-            "component": kept["component"],
-            "code": kept["code"],
-            "reason": kept["reason"].fill_null(""),
-            "row": kept["row"],
-        }
-    )
-
-
-def _rejects(frame: pl.DataFrame) -> pl.DataFrame:
-    refused = frame.filter(pl.col("refused").is_not_null())
-    return refused.select(
-        "row", pl.col("refused").alias("reason"), pl.col("line").str.slice(0, TEXT_LIMIT).alias("text")
-    ).cast(REJECT_SCHEMA)
+    both = pl.concat_str(word, told, separator=": ", ignore_nulls=True)
+    return {
+        "t_start": pl.col("t_start"),
+        "t_end": pl.col("t_end"),
+        "kind": pl.lit("interval"),
+        "node": pl.col("node"),
+        "gpu": pl.col("gpu_index"),
+        "severity": pl.lit("down"),
+        "scope": pl.when(pl.col("gpu_index").is_null()).then(pl.lit("node")).otherwise(pl.lit("gpu")),
+        "component": pl.when(is_ours).then(word.fill_null("unknown")).otherwise(pl.lit("unknown")),
+        "code": word.fill_null("unknown"),
+        "reason": pl.when(is_ours).then(told.fill_null("")).otherwise(both),
+    }
 
 
 def looks_like(head: bytes) -> bool:
@@ -151,88 +118,21 @@ def looks_like(head: bytes) -> bool:
     return set(REQUIRED) <= names
 
 
-def _from_csv(text: str, file: str) -> pl.DataFrame:
-    """Return a CSV's rows as text: known columns, `line` as it stood, `shape` when the row does not fit."""
-    frame = _quoted(text, file) if '"' in text else _plain(text, file)
-    return frame.with_columns(_cleaned(name) for name in (*REQUIRED, *OPTIONAL))
-
-
-def _plain(text: str, file: str) -> pl.DataFrame:
-    """Split a CSV without a double quote by whole columns."""
-    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    lines = pl.Series("line", rows, dtype=pl.String)
-    lines = lines.filter(lines != "")
-    header = _header(lines[0].split(",") if len(lines) else [], file)
-    width = len(header)
-    fields = pl.col("line").str.count_matches(",", literal=True) + 1
-    parts = pl.col("line").str.split_exact(",", width - 1)
-    known = {name: header.index(name) for name in (*REQUIRED, *OPTIONAL) if name in header}
-    fits = pl.col("shape").is_null()
-    return (
-        lines.slice(1)
-        .to_frame()
-        .with_columns(
-            pl.when(fields != width).then(pl.format(_MISFIT, fields, pl.lit(width))).alias("shape"),
-            parts.alias("part"),
-        )
-        .select(
-            *(
-                pl.when(fits).then(pl.col("part").struct.field(f"field_{known[name]}")).alias(name)
-                if name in known
-                else pl.lit(None, pl.String).alias(name)
-                for name in (*REQUIRED, *OPTIONAL)
-            ),
-            "line",
-            "shape",
+def _from_csv(text: str, file: str) -> Table:
+    """Return a CSV's rows as text: columns that the file lacks are null."""
+    table = csvtext.read(text, file, lambda names: _header(names, file))
+    frame = table.frame
+    absent = [name for name in (*REQUIRED, *OPTIONAL) if name not in frame.columns]
+    return table.with_frame(
+        frame.with_columns(
+            *(pl.lit(None, pl.String).alias(name) for name in absent),
+            *(csvtext.cleaned(name) for name in (*REQUIRED, *OPTIONAL) if name not in absent),
         )
     )
 
 
-def _quoted(text: str, file: str) -> pl.DataFrame:
-    """Split a CSV by Python's csv module, which knows quotes, in batches."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows = (row for row in reader if row)
-    batches = [_empty()]
-    try:
-        header = _header(next(rows, []), file)
-        while batch := list(itertools.islice(rows, _BATCH_ROWS)):
-            batches.append(_batch(header, batch))
-    except csv.Error as error:
-        raise InputError(
-            f"{file} line {reader.line_num}",
-            f"not valid CSV ({error})",
-            "fields with commas or line breaks in double quotes, quotes closed",
-        ) from None
-    return pl.concat(batches)
-
-
-def _batch(header: list[str], rows: list[list[str]]) -> pl.DataFrame:
-    width = len(header)
-    fits = [len(row) == width for row in rows]
-    blank = [""] * width
-    fitting = [row if fit else blank for row, fit in zip(rows, fits, strict=True)]
-    columns = dict(zip(header, zip(*fitting, strict=True), strict=True))
-    absent = [None] * len(rows)
-    values: dict[str, Any] = {name: columns.get(name, absent) for name in (*REQUIRED, *OPTIONAL)}
-    values["line"] = [",".join(row) for row in rows]
-    values["shape"] = [
-        None if fit else _MISFIT.format(len(row), width) for row, fit in zip(rows, fits, strict=True)
-    ]
-    return pl.DataFrame([pl.Series(name, cells, dtype=pl.String) for name, cells in values.items()])
-
-
-def _empty() -> pl.DataFrame:
-    return pl.DataFrame(schema=dict.fromkeys((*REQUIRED, *OPTIONAL, "line", "shape"), pl.String()))
-
-
-def _cleaned(name: str) -> pl.Expr:
-    """Return a text column without blanks around it; what is empty then is null."""
-    stripped = pl.col(name).str.strip_chars()
-    return pl.when(stripped != "").then(stripped).alias(name)
-
-
-def _header(names: list[str], file: str) -> list[str]:
-    """Return the column names; raise InputError when one is missing, or a known one stands twice."""
+def _header(names: list[str], file: str) -> dict[str, int]:
+    """Return where the known columns stand; raise InputError when one is missing, or a known one stands twice."""
     header = [name.strip() for name in names]
     where = f"{file} header"
     missing = [name for name in REQUIRED if name not in header]
@@ -247,22 +147,24 @@ def _header(names: list[str], file: str) -> list[str]:
     twice = sorted({name for name in header if name in (*REQUIRED, *OPTIONAL) and header.count(name) > 1})
     if twice:
         raise InputError(where, f"column {twice[0]} twice", "each column once")
-    return header
+    return {name: header.index(name) for name in (*REQUIRED, *OPTIONAL) if name in header}
 
 
-def _from_parquet(data: bytes, file: str) -> pl.DataFrame:
+def _from_parquet(data: bytes, file: str) -> Table:
     try:
         names = _header(list(pl.read_parquet_schema(io.BytesIO(data))), file)
-        known = [name for name in (*REQUIRED, *OPTIONAL) if name in names]
-        frame = pl.read_parquet(io.BytesIO(data), columns=known)
+        frame = pl.read_parquet(io.BytesIO(data), columns=list(names))
     except pl.exceptions.PolarsError as error:
         found = f"not a readable Parquet file ({str(error).splitlines()[0][:120]})"
         raise InputError(file, found, f"a Parquet table of {_LAYOUT}", "write or copy it again") from None
-    frame = frame.with_columns(line=pl.concat_str(pl.all().cast(pl.String).fill_null(""), separator=","))
+    told = frame
     for name in ("node", "gpu", "component", "reason"):
         frame = frame.with_columns(_text_column(frame, name, file).alias(name))
     texts = [name for name in (*REQUIRED, *OPTIONAL) if frame.schema[name] == pl.String]
-    return frame.with_columns(*(_cleaned(name) for name in texts), shape=pl.lit(None, pl.String))
+    frame = frame.with_columns(*(csvtext.cleaned(name) for name in texts), shape=pl.lit(None, pl.String))
+    frame = frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
+    texts_of = pl.concat_str(pl.all().cast(pl.String).fill_null(""), separator=",")
+    return Table(frame, lambda: told.select(texts_of).to_series())
 
 
 def _text_column(frame: pl.DataFrame, name: str, file: str) -> pl.Series:

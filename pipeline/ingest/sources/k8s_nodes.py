@@ -1,0 +1,268 @@
+"""Kubernetes node conditions and cordons: `kubectl get nodes -o json`, snapshots or a watch.
+
+In: JSON of a List of Nodes, of single Nodes one after the other, or of watch events {type, object}; a bare
+list of conditions, or Go's print of one (`{Type:... Status:...}`), with the option node. Out: an `onset` for
+a condition that is not healthy and a `clear` for one that is, both at lastTransitionTime and with the
+condition's type as code; `unschedulable` for a cordon. A row is a claim: a state of a condition that this
+file has not shown before. Heartbeats that repeat a state are no rows, nor are conditions that were never bad.
+A condition is of the node: the GPUs that a message names stay in the reason, since the clear names none.
+Easy to get wrong: only Ready takes a node down, whether False or Unknown; when a node is lost, all of its
+conditions turn Unknown, and the others are `info`, also while Ready is True. lastTransitionTime is when the
+control plane noticed; the last heartbeat, up to a minute earlier, is when the kubelet was last known to live,
+and stands in the reason of an Unknown condition. Zero times mean never.
+Source: Kubernetes' Node API v1; kubernetes/kubernetes issues 94020, 73397 and 32522.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.errors import InputError
+from pipeline.ingest import documents
+from pipeline.ingest.conditions import CORDON, DEGRADED, INFO, READY, meaning
+from pipeline.ingest.documents import Rows, array, table, word
+from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
+
+VERSION = "1"
+TITLE = ""
+LICENSE = ""
+HOMEPAGE = ""
+PUBLIC: dict[str, PublicFile] = {}
+EXPORT = """kubectl get nodes -o json > nodes-$(date -u +%Y%m%dT%H%M).json    # a snapshot, e.g. hourly
+kubectl get nodes -o json --watch --output-watch-events > nodes-watch.json"""
+FLAGS = ("as_of", "node")
+TRAPS = (
+    "A snapshot keeps the last transition of a condition only: faults between two snapshots are not in it.",
+    "A fault starts when the control plane noticed; its reason has the last heartbeat, some 40 s earlier.",
+    "A cordon is a drain, not a failure: degraded, planned.",
+    "A Ready node gives a clear at its last transition, which closes a fault of an earlier snapshot or none.",
+)
+ENDS = True
+
+EXPECTED = "JSON of Kubernetes nodes: kubectl get nodes -o json"
+_TAINT = "node.kubernetes.io/unschedulable"
+_UNDATED = "undated"
+# The zone's letters behind the offset (IST) have several meanings: the offset counts.
+_GO = re.compile(
+    r"\{Type:(\S+) Status:(\S+) LastHeartbeatTime:(.*?) LastTransitionTime:(.*?)"
+    r" Reason:(\S*) Message:(.*)\}\s*$"
+)
+_GO_TIME = re.compile(r"([0-9-]{10}) ([0-9:.]{8,18}) ([+-][0-9]{4})(?: [A-Z+0-9-]+)?(?: m=\S+)?")
+_WATCHES = ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+
+
+class _State(NamedTuple):
+    """What was said of a condition: its status, since when, and whether that is a fault."""
+
+    status: str
+    since: Any
+    is_open: bool
+
+
+def read(data: bytes, file: str, options: Options) -> Parsed:
+    """Return the changes of conditions and cordons, and the rows refused with the reason."""
+    nodes = _Nodes(file, options)
+    if data.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"{Type:"):
+        for line in decode(data, file).splitlines():
+            if line.strip():
+                nodes.printed(line.strip())
+        return nodes.rows.parsed()
+    for piece in documents.pieces(data, file, EXPECTED):
+        if piece.is_broken:
+            nodes.rows.reject(documents.BROKEN, piece.text)
+        else:
+            nodes.document(piece.value)
+    if not nodes.found:
+        raise InputError(file, "no Kubernetes node", EXPECTED, "is it an export of nodes?")
+    return nodes.rows.parsed()
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether a file begins as an export of nodes does."""
+    head = head.lstrip()
+    return head[:1] in {b"{", b"["} and b'"lastHeartbeatTime"' in head and b'"lastTransitionTime"' in head
+
+
+class _Nodes:
+    """The nodes of a file: their rows, and the state in which each condition was last shown."""
+
+    def __init__(self, file: str, options: Options) -> None:
+        self.file = file
+        self.options = options
+        self.rows = Rows()
+        self.found = False
+        self._shown: dict[tuple[str, str], _State] = {}
+
+    def document(self, value: Any) -> None:
+        """Take a List, a Node, a watch event, or bare conditions."""
+        for item in _nodes_in(value):
+            if item is None:
+                self.rows.reject("not a Kubernetes node", value)
+            else:
+                self.found = True
+                self._node(item)
+
+    def printed(self, line: str) -> None:
+        """Take a condition as Go prints it."""
+        hit = _GO.match(line)
+        if hit is None:
+            self.rows.reject("not a condition", line)
+            return
+        names = ("type", "status", "lastHeartbeatTime", "lastTransitionTime", "reason", "message")
+        item = dict(zip(names, hit.groups(), strict=True))
+        for name in ("lastHeartbeatTime", "lastTransitionTime"):
+            time = _GO_TIME.fullmatch(item[name])
+            item[name] = "T".join(time.groups()[:2]) + time[3] if time else item[name]
+        self._conditions(self._named({}), [item], None)
+
+    def _named(self, metadata: Mapping[str, Any]) -> str:
+        name = word(metadata.get("name")) or self.options.node_of(self.file)
+        if not name:
+            raise documents.node_needed(self.file)
+        return name
+
+    def _node(self, item: dict[str, Any]) -> None:
+        metadata, status, spec = (table(item.get(key)) for key in ("metadata", "status", "spec"))
+        node = self._named(metadata)
+        conditions = array(status.get("conditions", item.get("conditions")))
+        if item.get("is_deleted"):
+            self.rows.add(item, lambda: self._deleted(node, metadata))
+            return
+        self._conditions(node, conditions, metadata.get("creationTimestamp"))
+        self._cordon(node, spec, conditions)
+
+    def _deleted(self, node: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        instant = documents.instant_us(metadata.get("deletionTimestamp"), self.options)
+        return _columns(node, instant, "onset", INFO, "capacity", "deleted", "the node was deleted")
+
+    def _conditions(self, node: str, conditions: list[Any], created: Any) -> None:
+        for item in conditions:
+            name, status = word(table(item).get("type")), word(table(item).get("status"))
+            if not name or not status:
+                self.rows.reject("a condition without type or status", item)
+                continue
+            self._condition(node, name, status, item, created)
+
+    def _condition(self, node: str, name: str, status: str, item: dict[str, Any], created: Any) -> None:
+        known = meaning(name)
+        since = item.get("lastTransitionTime")
+        healthy = status == (known.healthy if known else "False")
+        before = self._shown.get((node, name))
+        self._shown[node, name] = _State(status, since, not healthy)
+        if before and (before.status, before.since) == (status, since):
+            return
+        was_open = before is not None and before.is_open
+        if healthy and not was_open and (before or not known or known.severity == INFO or since == created):
+            return
+        if healthy and not was_open and documents.is_never(since):
+            return
+        severity, component = (known.severity, known.component) if known else (INFO, "unknown")
+        if name == READY and status == "False":
+            component = "software"  # the kubelet lives and says what keeps it from being ready
+        elif name != READY and status not in {"True", "False"}:
+            severity = INFO  # lost contact is told by Ready
+        reason = _told(item, status)
+        kind = "clear" if healthy else "onset"
+        self.rows.add(
+            {"node": node, **item},
+            lambda: _columns(
+                node, documents.instant_us(since, self.options), kind, severity, component, name, reason
+            ),
+        )
+
+    def _cordon(self, node: str, spec: Mapping[str, Any], conditions: list[Any]) -> None:
+        taints = [table(item) for item in array(spec.get("taints"))]
+        taint = next((item for item in taints if item.get("key") == _TAINT), {})
+        is_cordoned = spec.get("unschedulable") is True or bool(taint)
+        before = self._shown.get((node, CORDON))
+        if is_cordoned == (before is not None and before.is_open):
+            return
+        self._shown[node, CORDON] = _State(str(is_cordoned), None, is_cordoned)
+        told = {"node": node, "unschedulable": is_cordoned, "taints": spec.get("taints")}
+
+        def make() -> dict[str, Any]:
+            if is_cordoned:
+                if documents.is_never(taint.get("timeAdded")):
+                    raise RefusedError("a cordon without a time: its taint has no timeAdded")
+                instant, kind = documents.instant_us(taint.get("timeAdded"), self.options), "onset"
+            else:
+                instant, kind = self._observed(conditions), "clear"
+            return _columns(node, instant, kind, DEGRADED, "planned", CORDON, "the node is cordoned")
+
+        if before is not None and before.status == _UNDATED:
+            return  # what was never opened is not closed either
+        if not self.rows.add(told, make) and is_cordoned:
+            self._shown[node, CORDON] = _State(_UNDATED, None, is_open=True)
+
+    def _observed(self, conditions: list[Any]) -> int:
+        """Return the newest heartbeat: by then the node was as this object shows it."""
+        beats = []
+        for item in conditions:
+            beat = table(item).get("lastHeartbeatTime")
+            if not documents.is_never(beat):
+                beats.append(documents.instant_us(beat, self.options))
+        if not beats:
+            raise RefusedError("the end of a cordon without a time: the node has no heartbeat")
+        return max(beats)
+
+
+def _nodes_in(value: Any) -> Iterator[dict[str, Any] | None]:
+    """Yield the nodes of a document, None for what is none."""
+    if isinstance(value, list):
+        if value and all(isinstance(item, dict) and "status" in item and "type" in item for item in value):
+            yield {"conditions": value}
+        else:
+            for item in value:
+                yield from _nodes_in(item) if isinstance(item, dict) else [None]
+    elif not isinstance(value, dict):
+        yield None
+    elif value.get("type") in _WATCHES and "object" in value:
+        yield from _watched(value)
+    elif isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield item if isinstance(item, dict) and _is_node(item) else None
+    else:
+        yield value if _is_node(value) else None
+
+
+def _watched(value: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+    kind, item = value["type"], value["object"]
+    if kind == "BOOKMARK":
+        return
+    if kind == "ERROR" or not isinstance(item, dict) or not _is_node(item):
+        yield None
+    else:
+        yield {**item, "is_deleted": True} if kind == "DELETED" else item
+
+
+def _is_node(item: dict[str, Any]) -> bool:
+    if item.get("kind", "Node") != "Node":
+        return False
+    return "conditions" in item or ("metadata" in item and ("status" in item or "spec" in item))
+
+
+def _told(item: dict[str, Any], status: str) -> str:
+    parts = [word(item.get(key)) for key in ("reason", "message")]
+    text = ": ".join(part for part in parts if part)
+    beat = item.get("lastHeartbeatTime")
+    # Only then, because the heartbeat of a condition that is known moves on and would make each row another.
+    if status == "Unknown" and not documents.is_never(beat):
+        text += f" (last heartbeat {beat})"
+    return text
+
+
+def _columns(
+    node: str, instant: int, kind: str, severity: str, component: str, code: str, reason: str
+) -> dict[str, Any]:
+    return {
+        "t_start": instant,
+        "kind": kind,
+        "node": node,
+        "severity": severity,
+        "scope": "node",
+        "component": component,
+        "code": code,
+        "reason": reason,
+    }

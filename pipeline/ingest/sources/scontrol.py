@@ -1,0 +1,112 @@
+"""Slurm's node records: which nodes are down or drained now, and why (`scontrol show node`, a snapshot).
+
+In: what `scontrol show node` prints, over several lines a node or one (`-o`), or with `--json`; several may
+stand below each other, each with the time by `date` above it. Out: one open `interval` for each node that is
+unavailable, from the stamp behind its reason, else from the snapshot; nodes that can work are no rows, and
+`row` counts the others.
+Easy to get wrong: Reason, Comment, OS and Extra are free text that may hold blanks, `=` and brackets, so State
+is the first one before Reason, and a reason ends at its last `[user@time]` stamp; BootTime=None says that a
+node is dead; a record without a State was cut off.
+Source: man page scontrol(1); the states are those of `slurm_states`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.errors import InputError
+from pipeline.ingest import slurm_states
+from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, text_lines
+from pipeline.ingest.slurm_snapshots import NOT_UTF8, Snapshots, is_time, read_json, told
+
+VERSION = "1"
+TITLE = ""
+LICENSE = ""
+HOMEPAGE = ""
+PUBLIC: dict[str, PublicFile] = {}
+EXPORT = (
+    "(date -Is; scontrol show node -o) > nodes.txt\n"
+    "scontrol show node --json > nodes.json   # with --as-of: it does not say when"
+)
+FLAGS = ("as_of", "tz", "fold", "year")
+TRAPS = (
+    "A snapshot knows neither ends nor nodes that have recovered: take them often, or use slurm-events.",
+    "The time is that of the reason, which may have been set before or after the node went down.",
+    "A node without a time of its reason counts from the snapshot on, and its reason says '(since before)'.",
+    "Old Slurm writes 06/02-14:01:24, month first and without the year: the latest such day, or --year.",
+)
+ENDS = True
+
+NO_RECORD = "a part of a node's record without its NodeName"
+
+_NODE = re.compile(r"NodeName=(\S*)")
+_STATE = re.compile(r"(?:^|\s)State=(\S*)", re.MULTILINE)
+_WHY = re.compile(r"(?:^|\s)Reason=(.*)", re.MULTILINE)
+_STAMP = re.compile(r"\[([^\s@\[\]]*)@([^\s\]]*)\]")
+# What may follow Reason in one line, when there is no stamp to end it.
+_AFTER = re.compile(r"\s(?:Comment|Extra|InstanceId|InstanceType|ReservationName)=")
+_PART = re.compile(r"\s(?:State|Reason|BootTime|Gres|Arch|RealMemory|CfgTRES)=|^(?:State|Reason)=")
+
+
+def read(data: bytes, file: str, options: Options) -> Parsed:
+    """Return the nodes that records say are unavailable, as open intervals, and the records refused."""
+    if data.lstrip()[:1] == b"{":
+        return read_json(data, file, options)
+    found, time_line = Snapshots(file, options), None
+    found.begin(None)
+    record: list[str] = []
+    has_records, record_is_text = False, True
+    for line, is_text in text_lines(data, file).iter_rows():
+        begins = bool(_NODE.match(line))
+        if record and (begins or not line.strip() or is_time(line)):
+            _record(found, record, is_text=record_is_text)
+            record, record_is_text = [], True
+        if is_time(line):
+            time_line = line
+            found.begin(time_line)
+        elif begins or record:
+            has_records = True
+            record.append(line)
+            record_is_text = record_is_text and is_text
+        elif not line.startswith("#") and _PART.search(line):
+            found.refuse(NO_RECORD, line)
+    if record:
+        _record(found, record, is_text=record_is_text)
+    if not has_records:
+        raise InputError(file, "no NodeName=", "the output of scontrol show node", f"take it with: {EXPORT}")
+    return found.parsed()
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether a file begins with a node's record, or with the JSON of several."""
+    if head.lstrip()[:1] == b"{":
+        return b'"nodes"' in head and b'"state"' in head
+    return re.search(rb"(?m)^NodeName=\S+ .*(?:Arch|State|CoresPerSocket)=", head) is not None
+
+
+def _record(found: Snapshots, lines: list[str], *, is_text: bool) -> None:
+    text = "\n".join(lines)
+    try:
+        if not is_text:
+            raise RefusedError(NOT_UTF8)
+        why = _WHY.search(text)
+        state = _STATE.search(text[: why.start()] if why else text)
+        if state is None:
+            raise RefusedError(slurm_states.NO_STATE)
+        verdict = slurm_states.judge(state[1])
+    except RefusedError as error:
+        found.refuse(str(error), text)
+        return
+    if verdict is not None:
+        reason, since = _reason(why[1] if why else "")
+        node = _NODE.match(text)
+        found.add(node[1] if node else "", verdict, reason, since, text)
+
+
+def _reason(text: str) -> tuple[str, str | None]:
+    """Return a reason and the text of its time."""
+    stamps = list(_STAMP.finditer(text))
+    if stamps:
+        return told(text[: stamps[-1].start()]), stamps[-1][2]
+    after = _AFTER.search(text)
+    return told(text[: after.start()] if after else text), None

@@ -1,0 +1,193 @@
+"""Logs that tell no ends, and several logs of one site: incidents, causes, GPUs by name, each by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.lake import sql
+from pipeline.schema import arrow_schema
+from pipeline.units import US_PER_S, to_us
+from tests.timelines import lab
+
+WINDOW_S = 10_000
+NODES = ["a", "b"]
+
+
+def row(source: str, kind: str, start_s: float, node: str = "a", **more: Any) -> dict[str, Any]:
+    """Return an event; `end_s` is the end of an interval, in seconds from the window's start."""
+    end_s = more.pop("end_s", None)
+    as_of_s = more.pop("as_of_s", None)
+    gpu = more.get("gpu") is not None or more.get("gpu_name") is not None
+
+    def instant(second: float | None) -> int | None:
+        return None if second is None else to_us(lab.START) + round(second * US_PER_S)
+
+    return {
+        "cluster": "lab", "source": source, "t_start": instant(start_s), "t_end": instant(end_s),
+        "kind": kind, "node": node, "severity": "down", "scope": "gpu" if gpu else "node", "component": "gpu", "code": "x",
+        "reason": "words", "as_of": instant(as_of_s), "file": f"{source}.log", **more,
+    }  # fmt: skip
+
+
+@contextmanager
+def built(
+    rows: Sequence[dict[str, Any]], onset_only: Sequence[str] = ("xid",), hours: float = 1.0, **more: Any
+) -> Iterator[Any]:
+    """Yield a connection with the tables of these rows, in file order; two nodes of 8 GPUs, one domain."""
+    numbered = [{"event_id": f"e{place:03}", "row": place, **item} for place, item in enumerate(rows, 1)]
+    placed = lab.placements(NODES, lab.cluster(2, 8, 16))
+    repairs = {"assumed_repair_h": {"gpu": hours}}
+    with sql.connect() as con:
+        table = pa.Table.from_pylist(numbered, schema=arrow_schema("events"))
+        values = lab.parameters(WINDOW_S, 16, **more)
+        lab.build(con, table, placed, values, onset_only=onset_only, repairs=repairs)
+        yield con
+
+
+def outages(con: Any, columns: str = "outage_id, gpu, start_s, end_s, end_origin, events") -> list[Any]:
+    """Return the outages in order of their starts; times in seconds from the window's start."""
+    origin = lab.START.replace(tzinfo=None)
+    return con.execute(
+        f"""select {columns} from (
+            select
+                *,
+                (epoch_us(t_start) - epoch_us($1::timestamp)) // 1000000 as start_s,
+                (epoch_us(t_end) - epoch_us($1::timestamp)) // 1000000 as end_s,
+            from outages
+        ) order by start_s, outage_id""",
+        [origin],
+    ).fetchall()
+
+
+def test_a_storm_is_one_incident_and_its_repair_is_assumed() -> None:
+    """Gaps of up to 300 s are one incident, counted from the row before; the repair follows the last row."""
+    storm = [row("xid", "onset", second, gpu=0) for second in (0, 300, 600, 901)]
+    with built(storm) as con:
+        assert outages(con) == [
+            ("e001", 0, 0, 600 + 3600, "assumed", 3),
+            ("e004", 0, 901, 901 + 3600, "assumed", 1),
+        ]
+    with built(storm, fold_s=301) as con:
+        assert outages(con) == [("e001", 0, 0, 901 + 3600, "assumed", 4)]
+
+
+def test_other_faults_other_gpus_and_app_faults_are_not_folded() -> None:
+    """A fault is its node, GPU and code; what takes nothing down has no length."""
+    rows = [
+        row("xid", "onset", 0, gpu=0, code="79"),
+        row("xid", "onset", 1, gpu=1, code="79"),
+        row("xid", "onset", 2, gpu=0, code="48"),
+        row("xid", "onset", 3, gpu=0, code="13", severity="app"),
+        row("xid", "onset", 4, node="b", gpu=0, code="79"),
+    ]
+    with built(rows) as con:
+        found = outages(con, "outage_id, end_s - start_s, severity")
+    assert found == [
+        ("e001", 3600, "down"), ("e002", 3600, "down"), ("e003", 3600, "down"), ("e004", 0, "app"),
+        ("e005", 3600, "down"),
+    ]  # fmt: skip
+
+
+def test_a_clear_ends_an_incident_also_where_ends_are_seldom_told() -> None:
+    """A recovery that is logged takes the place of the assumed repair, however late it comes."""
+    rows = [
+        row("xid", "onset", 0, gpu=0),
+        row("xid", "onset", 100, gpu=0),
+        row("xid", "clear", 5000, gpu=0),
+        row("xid", "clear", 5001, gpu=0),
+        row("xid", "onset", 5100, gpu=0),
+    ]
+    with built(rows) as con:
+        assert outages(con) == [
+            ("e001", 0, 0, 5000, "logged", 3),
+            ("e005", 0, 5100, 5100 + 3600, "assumed", 1),
+        ]
+        assert con.execute('select "row" from unpaired_clears').fetchall() == [(4,)]
+
+
+def test_one_fault_in_two_logs_without_ends_is_one_outage() -> None:
+    """The kernel log and an agent that repeats it are folded by node, GPU and code, whatever the log."""
+    rows = [row("xid", "onset", 0, gpu=2), row("gpud", "onset", 30, gpu=2)]
+    with built(rows, onset_only=("xid", "gpud")) as con:
+        assert outages(con) == [("e001", 2, 0, 30 + 3600, "assumed", 2)]
+        told = con.execute("select part, source from outage_rows order by event_id").fetchall()
+    assert told == [("onset", "xid"), ("repeat", "gpud")]
+
+
+def test_the_kernel_log_gives_the_cause_and_slurm_the_interval() -> None:
+    """An outage begins with its cause, ends as the scheduler says, and is one outage with an audit."""
+    rows = [
+        row("xid", "onset", 1000, gpu=3, code="79"),
+        row("xid", "onset", 1010, gpu=3, code="79"),
+        row("slurm-events", "interval", 1300, end_s=7000, component="unknown", code="DOWN"),
+        row("xid", "onset", 2000, gpu=5, code="48"),  # while the node is down already
+        row("xid", "onset", 7000, gpu=5, code="48"),  # the node has just come back
+    ]
+    with built(rows) as con:
+        assert outages(con, "outage_id, gpu, start_s, end_s, end_origin, component, events") == [
+            ("e003", None, 1000, 7000, "logged", "gpu", 4),
+            ("e005", 5, 7000, 7000 + 3600, "assumed", "gpu", 1),
+        ]
+        told = con.execute('select outage_id, part, source, "row" from outage_rows').fetchall()
+        onsets = con.execute("select count(*) from onsets").fetchone()
+    assert told == [
+        ("e003", "cause", "xid", 1), ("e003", "cause", "xid", 2), ("e003", "interval", "slurm-events", 3),
+        ("e003", "cause", "xid", 4), ("e005", "onset", "xid", 5),
+    ]  # fmt: skip
+    assert onsets == (1,)  # one interruption of the node; at 7,000 s its GPUs were down until that instant
+
+
+def test_a_cause_comes_at_most_so_long_before() -> None:
+    """What lies further back, on another node, or takes nothing down is a fault of its own."""
+    slurm = row("slurm-events", "interval", 2000, end_s=3000, component="host", code="DOWN")
+    rows = [
+        row("xid", "onset", 1099, gpu=3),
+        row("xid", "onset", 1500, gpu=4, severity="app"),
+        row("xid", "onset", 1500, node="b", gpu=3),
+        slurm,
+    ]
+    with built(rows, cause_lead_s=900) as con:
+        assert [found[0] for found in outages(con)] == ["e001", "e002", "e003", "e004"]
+    with built(rows, cause_lead_s=901) as con:
+        assert outages(con, "outage_id, start_s, component") == [
+            ("e004", 1099, "host"), ("e002", 1500, "gpu"), ("e003", 1500, "gpu"),
+        ]  # fmt: skip
+
+
+def test_gpus_by_name_take_the_free_indices_in_order() -> None:
+    """A name with an index somewhere has it everywhere; others take what is free, by the order of the bus."""
+    rows = [
+        row("xid", "onset", 0, gpu_name="00000000:9b:00", code="1"),
+        row("xid", "onset", 1, gpu_name="00000000:1b:00", code="1"),
+        row("dcgm", "onset", 2, gpu_name="00000000:cb:00", gpu=0, code="1"),
+        row("xid", "onset", 3, gpu_name="00000000:cb:00", code="2"),
+        row("xid", "onset", 4, node="b", gpu_name="00000000:9b:00", code="1"),
+    ]
+    with built(rows, onset_only=("xid", "dcgm")) as con:
+        assert outages(con, "outage_id, node, gpu") == [
+            ("e001", "a", 2), ("e002", "a", 1), ("e003", "a", 0), ("e004", "a", 0), ("e005", "b", 0),
+        ]  # fmt: skip
+
+
+def test_an_open_outage_is_known_until_the_log_was_taken() -> None:
+    """It ends at --as-of, or at the window's end; a later log that has it too is the one that counts."""
+    rows = [
+        row("sinfo", "interval", 100, as_of_s=4000, code="1"),
+        row("sinfo", "interval", 100, as_of_s=99_000, code="2"),
+        row("sinfo", "interval", 100, code="3"),
+        row("sinfo", "interval", 5000, as_of_s=4000, code="4"),
+    ]
+    with built(rows) as con:
+        assert outages(con, "outage_id, end_s, end_origin, is_censored") == [
+            ("e001", 4000, "as_of", True),
+            ("e002", WINDOW_S, "window", True),
+            ("e003", WINDOW_S, "window", True),
+            ("e004", 5000, "as_of", True),
+        ]
+    sent_again = [{**row("sinfo", "interval", 100, as_of_s=t), "event_id": "same"} for t in (4000, 6000)]
+    with built(sent_again) as con:
+        assert outages(con, "outage_id, end_s") == [("same", 6000)]
