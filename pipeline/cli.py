@@ -86,8 +86,13 @@ def parser() -> argparse.ArgumentParser:
     )
 
     ingest = chosen.add_parser("ingest", help="a log into events and rejects")
-    ingest.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
-    ingest.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, glob, or - for stdin")
+    ingest.add_argument(
+        "source", metavar="SOURCE", help="a name from `goodput sources`; with --detect a PATH, too"
+    )
+    ingest.add_argument("paths", nargs="*", metavar="PATH", help="file, folder, glob, or - for stdin")
+    ingest.add_argument(
+        "--detect", action="store_true", help="ingest nothing: say which source each PATH looks like"
+    )
     ingest.add_argument("--tz", metavar="ZONE", help="zone of times that have none, e.g. UTC, Europe/Berlin")
     ingest.add_argument("--year", type=int, help="year of times that have none")
     ingest.add_argument("--boot-time", metavar="T", help="instant of boot, for seconds since boot")
@@ -121,7 +126,9 @@ def parser() -> argparse.ArgumentParser:
     sql.add_argument("--describe", action="store_true", help="list tables, macros and columns")
 
     for name, text in LISTS.items():
-        chosen.add_parser(name, help=text)
+        one = chosen.add_parser(name, help=text)
+        if name == "sources":
+            one.add_argument("source", nargs="?", metavar="SOURCE", help="only this one")
     chosen.add_parser("check", help="all invariants on the built data; no output is good")
     chosen.add_parser("doctor", help="versions, catalog, disk, stale files; what to do")
     return top

@@ -97,7 +97,7 @@ class _Watched(Session):
 def call(options: argparse.Namespace) -> int:
     """Run the command that was asked for and return its exit code."""
     session = Session(options)
-    if options.command in LISTS:
+    if options.command in LISTS and options.command != "sources":
         return _list(session)
     command: Callable[[Session], int] = globals()[f"_{options.command}"]
     return command(session)
@@ -271,6 +271,12 @@ def _ingest(session: Session) -> int:
     from pipeline.ingest.parsing import Options
 
     asked = session.options
+    if asked.detect:
+        return _detect(session, [asked.source, *asked.paths])
+    if not asked.paths:
+        raise InputError(
+            "ingest", "no path", "a file, a folder, a glob or -", "goodput ingest SOURCE PATH..."
+        )
     given = topology.read(asked.topology) if asked.topology else None
     met: topology.Meeting | None = None
     options = Options.of(
@@ -316,6 +322,15 @@ def _ingest(session: Session) -> int:
         data["topology"] = met.plain()
     _print(session, plain, data)
     return 0
+
+
+def _detect(session: Session, paths: list[str]) -> int:
+    from pipeline.ingest.detect import detect
+
+    found = detect(paths)
+    files = [{"file": item.file, "sources": item.sources, "problem": item.problem} for item in found]
+    _print(session, [item.line for item in found], {"files": files})
+    return 0 if all(item.is_told for item in found) else 1
 
 
 def _text_of(path: Path) -> str:
@@ -370,6 +385,17 @@ def _sql(session: Session) -> int:
     rendered = sandbox.render(table, shape)
     sys.stdout.flush()
     sys.stdout.buffer.write(rendered)
+    return 0
+
+
+def _sources(session: Session) -> int:
+    from pipeline.ingest import sources
+
+    asked = session.options.source
+    found = [sources.about(name) for name in ([asked] if asked else sources.names())]
+    _print(
+        session, [line for item in found for line in item.lines()], {"sources": [i.plain() for i in found]}
+    )
     return 0
 
 

@@ -1,7 +1,7 @@
 """What node conditions and health checks of Kubernetes clusters mean: severity, component, healthy value.
 
-In: the type of a condition (`Ready`, `KernelDeadlock`, `SysLogsXIDError`). Out: its `Meaning`; what a message
-packs (`ErrorCode:119 PCI:... Recommended Action=...;`), apart.
+In: the type of a condition (`Ready`, `KernelDeadlock`, `SysLogsXIDError`), or an Xid that an agent reports.
+Out: its `Meaning`; what a message packs (`ErrorCode:119 PCI:... Recommended Action=...;`), apart.
 Easy to get wrong: Kubernetes' own conditions are bad when True, but for Ready and whatever ends in Ready; a
 type that is not listed says nothing about its polarity, so it is `info`. Only what takes the node out of
 service is `down`: Ready, and checks after which a controller drains, reboots or replaces the node. Conditions
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from pipeline.ingest import xids
 from pipeline.ingest.documents import gpu_name
 from pipeline.ingest.parsing import Options
 
@@ -95,9 +96,9 @@ _WORDS = (  # the first that is found; a check's name, a component of gpud, a re
     ("power", r"power|psu"),
     ("nic", r"infiniband|\bib\b|\bnic|ethernet|network|\befa\b"),
     ("storage", r"disk|nfs|filesystem|\bfs\b|lustre"),
-    ("software", r"driver|dcgm|kubelet|containerd|docker|library|fuse|processes"),
+    ("software", r"driver|dcgm|kubelet|containerd|docker|library|fuse|processes|kernel|task|oom"),
     ("gpu", r"gpu|xid|nvidia|accelerator"),
-    ("host", r"cpu|memory|\bos\b|pci|kernel|host|syslog"),
+    ("host", r"cpu|memory|\bos\b|pci|host|syslog"),
 )
 _PATTERNS = tuple((component, re.compile(pattern, re.IGNORECASE)) for component, pattern in _WORDS)
 _PACKED = re.compile(
@@ -132,11 +133,8 @@ def packed(message: str) -> list[PackedError]:
     return found
 
 
-def xid(code: int, text: str, options: Options) -> Meaning:
-    """Return what an Xid means."""
-    _ = text, options
-    if code in {8, 11, 13, 25, 31, 32, 43, 45, 69, 94}:
-        return Meaning(APP, "software")
-    if code in {46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 140, 143}:
-        return Meaning(DOWN, "hbm" if code in {48, 64, 95, 140} else "gpu")
-    return Meaning(INFO, "gpu")
+def xid_fault(code: int, text: str, options: Options) -> tuple[xids.Meaning, str]:
+    """Return what an Xid means, and its identity: as in the kernel's log, so that one fault counts once."""
+    known = xids.meaning(code, text, options)
+    weighs_less = xids.table(options).has_rules(code) and known.severity != DOWN
+    return known, f"xid {code} {known.severity}" if weighs_less else f"xid {code}"

@@ -33,7 +33,7 @@ Pick = Callable[[list[str]], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a CSV: `frame` holds `row`, `shape` and the picked columns; `lines` gives the rows' texts."""
+    """The rows of a CSV: `frame` holds `row`, `shape` and the picked columns, `lines` gives their texts."""
 
     frame: pl.DataFrame
     lines: Callable[[], pl.Series]
@@ -43,7 +43,7 @@ class Table:
         return Table(frame, self.lines)
 
     def parsed(self, events: Mapping[str, pl.Expr], refused: str = "refused") -> Parsed:
-        """Return events from expressions over the rows whose column `refused` is null; the rest are rejects."""
+        """Return events from expressions over the rows whose `refused` is null; the rest are rejects."""
         kept = self.frame.filter(pl.col(refused).is_null())
         columns = kept.select("row", **events)
         bad = self.frame.filter(pl.col(refused).is_not_null()).select("row", pl.col(refused).alias("reason"))
@@ -101,7 +101,10 @@ def _lines(text: str) -> pl.Series:
 
 
 def _at_once(text: str, width: int, known: Mapping[str, int]) -> pl.DataFrame | None:
-    """Return a CSV's columns when every row has as many fields as the header; None otherwise."""
+    """Return a CSV's columns when every row has as many fields as the header; None otherwise.
+
+    All columns are read, because a reader of some of them does not see a row that is too long.
+    """
     if not text or width < 2 or text.isspace():
         return None
     names = [f"column_{place + 1}" for place in range(width)]
@@ -110,7 +113,6 @@ def _at_once(text: str, width: int, known: Mapping[str, int]) -> pl.DataFrame | 
             text.encode(),
             has_header=False,
             schema=dict.fromkeys(names, pl.String()),
-            columns=[names[place] for place in sorted(known.values())],
             quote_char=None,
             empty_string_is_null=False,
             extra_columns="raise",

@@ -39,7 +39,7 @@ NOT_TEXT = "a name that is not valid text"
 NOT_OBJECT = "not an object"
 
 _NEXT = re.compile(r"^[{\[]", re.MULTILINE)
-_SPACE = re.compile(r"\s*")
+_BETWEEN = re.compile(r"[\s,]*")
 _SUB_MICRO = re.compile(r"(\.[0-9]{6})[0-9]{1,3}(?=$|[^0-9])")
 _WRAPPERS = ("$date", "$numberLong", "$numberInt", "$numberDouble", "$oid")
 _NEVER = ("0001-01-01T00:00:00", "1970-01-01T00:00:00")
@@ -74,22 +74,19 @@ def _scanned(text: str) -> Iterator[Piece]:
     while place < end:
         try:
             value, after = read(text, place)
-        except json.JSONDecodeError as error:
-            stop = error.pos
         except _ERRORS:
-            stop = place + 1
+            # Not behind the error: an object that is cut off takes the next line for its value.
+            hit = _NEXT.search(text, place + 1)
+            after = hit.start() if hit else end
+            yield Piece(None, text[place:after].strip(), is_broken=True)
         else:
             yield Piece(value, text[place:after])
-            place = _skip(text, after)
-            continue
-        hit = _NEXT.search(text, max(stop, place + 1))
-        after = hit.start() if hit else end
-        yield Piece(None, text[place:after].strip(), is_broken=True)
-        place = after
+        place = _skip(text, after)
 
 
 def _skip(text: str, place: int) -> int:
-    hit = _SPACE.match(text, place)
+    """Return the place behind blanks, and behind the commas of a list whose beginning is broken."""
+    hit = _BETWEEN.match(text, place)
     return hit.end() if hit else place
 
 

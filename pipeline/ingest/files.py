@@ -1,6 +1,7 @@
 """Which files a user means, and their uncompressed bytes.
 
-In: paths as typed (file, folder, glob, `-` for standard input). Out: names for the tables and bytes.
+In: paths as typed (file, folder, glob, `-` for standard input). Out: names for the tables, and bytes: whole
+(`read_bytes`), or as a stream for a log larger than memory (`open_stream`).
 Names carry no folder of the machine: a file has its own name, a file below a folder or a glob its path from
 there, so that the same log gives the same tables on every machine. Compression (.gz, .xz, .zst) is known by
 the first bytes, not by the name. Files whose names begin with a dot are left out of folders.
@@ -9,18 +10,24 @@ the first bytes, not by the name. Files whose names begin with a dot are left ou
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
 import lzma
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, Self, cast
 
 from pipeline.errors import InputError
 
 STDIN = "-"
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _MAGIC = "*?["
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
+_HASH_AT_ONCE = 1 << 20
 
 
 class Found(NamedTuple):
@@ -43,14 +50,102 @@ def read_bytes(found: Found) -> bytes:
     try:
         data = sys.stdin.buffer.read() if found.path is None else found.path.read_bytes()
     except OSError as error:
-        raise InputError(found.name, f"cannot be read ({error.strerror})", "a readable file") from None
+        raise _unreadable(found, error) from None
     if not data:
-        raise InputError(found.name, "an empty file", "a log", "check that the copy or the pipe is whole")
+        raise _empty(found)
     try:
         return _uncompressed(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        hint = "the file may be cut off: copy it again"
-        raise InputError(found.name, f"cannot be uncompressed ({error})", "a whole file", hint) from None
+    except _BROKEN as error:
+        raise _cut_off(found, error) from None
+
+
+class Hashed:
+    """A stream that is hashed while it is read, on a core of its own."""
+
+    def __init__(self, found: Found, stream: BinaryIO) -> None:
+        """Take the stream that `open_stream` opened."""
+        self._found = found
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._pool = ThreadPoolExecutor(1)
+        self._working: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes; raise InputError when the file cannot be read or uncompressed."""
+        try:
+            data = self._stream.read(size)
+        except _BROKEN as error:
+            raise _cut_off(self._found, error) from None
+        self._pieces.append(data)
+        self._held += len(data)
+        if self._held >= _HASH_AT_ONCE:
+            self._work()
+        return data
+
+    def sha256(self) -> str:
+        """Return the hash of the whole content; what was not read yet is read."""
+        while self.read(_HASH_AT_ONCE):
+            pass
+        self._work()
+        self._work()  # waits for the one before
+        return self._hash.hexdigest()
+
+    def _work(self) -> None:
+        if self._working:
+            self._working.result()
+        pieces, self._pieces, self._held = self._pieces, [], 0
+        self._working = self._pool.submit(self._update, pieces)
+
+    def _update(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._hash.update(piece)
+
+
+@contextmanager
+def open_stream(found: Found) -> Iterator[Hashed]:
+    """Open a file's content, uncompressed, to be read once; raise InputError when it cannot be read."""
+    with ExitStack() as stack:
+        try:
+            raw = sys.stdin.buffer if found.path is None else stack.enter_context(found.path.open("rb"))
+            head = cast("io.BufferedReader", raw).peek(len(_XZ))[: len(_XZ)]
+        except OSError as error:
+            raise _unreadable(found, error) from None
+        if not head:
+            raise _empty(found)
+        yield stack.enter_context(Hashed(found, _uncompressing(raw, head)))
+
+
+def _uncompressing(raw: BinaryIO, head: bytes) -> BinaryIO:
+    if head.startswith(_GZIP):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+    if head.startswith(_XZ):
+        return cast("BinaryIO", lzma.LZMAFile(raw))
+    if head.startswith(_ZSTD):
+        import pyarrow as pa
+
+        return cast("BinaryIO", pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+    return raw
+
+
+def _unreadable(found: Found, error: OSError) -> InputError:
+    return InputError(found.name, f"cannot be read ({error.strerror})", "a readable file")
+
+
+def _empty(found: Found) -> InputError:
+    return InputError(found.name, "an empty file", "a log", "check that the copy or the pipe is whole")
+
+
+def _cut_off(found: Found, error: Exception) -> InputError:
+    hint = "the file may be cut off: copy it again"
+    return InputError(found.name, f"cannot be uncompressed ({error})", "a whole file", hint)
 
 
 def _told(text: str) -> list[Found]:

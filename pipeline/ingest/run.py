@@ -24,7 +24,7 @@ import polars as pl
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
 from pipeline.ingest import sources
 from pipeline.ingest.fetch import fetch
-from pipeline.ingest.files import Found, find, read_bytes
+from pipeline.ingest.files import Found, find, open_stream, read_bytes
 from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record, now, sha256_of
@@ -111,8 +111,7 @@ def ingest_file(
 def _ingest_found(
     lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
 ) -> tuple[Record, bool]:
-    data = read_bytes(found)
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256, parse, size = _content(lake, source, module, found, options)
     changed = options.plain()
     suffix = f"-{stages.input_hash(changed)[:8]}" if changed else ""
 
@@ -121,7 +120,7 @@ def _ingest_found(
     again = {"read_at": now().isoformat()} if before and before.facts.get("in_future") else {}
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
-        parsed = module.read(data, found.name, options)
+        parsed = parse()
         _check(source, parsed)
         counts = {
             "rows_read": parsed.rows_read,
@@ -151,6 +150,8 @@ def _ingest_found(
         about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage", "ends")}
         in_future = parsed.rejects["reason"].str.contains(IN_FUTURE, literal=True).any()
         counts["in_future"] = bool(in_future)
+        if size:
+            counts["bytes"] = size
         return files, {**whence, **cluster, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
 
     return stages.run(
@@ -169,27 +170,92 @@ def _ingest_found(
     )
 
 
+def _content(
+    lake: Lake, source: str, module: ModuleType, found: Found, options: Options
+) -> tuple[str, Callable[[], Parsed], int | None]:
+    """Return the hash of a file's content, what parses it, and its size on disk where that is worth keeping.
+
+    A source that reads streams is never given the whole file. Hash and rows then come from one pass, unless
+    a file of that size is in the lake: that one is likely the same, and hashing tells it for less.
+    """
+    if not hasattr(module, "read_stream"):
+        data = read_bytes(found)
+        return hashlib.sha256(data).hexdigest(), lambda: module.read(data, found.name, options), None
+
+    size = found.path.stat().st_size if found.path and found.path.is_file() else None
+    facts = [record.facts for record in lake.records().values() if record.stage == STAGE]
+    sizes = {item.get("bytes") for item in facts if item.get("source") == source}
+
+    def read() -> tuple[str, Parsed]:
+        with open_stream(found) as stream:
+            parsed = module.read_stream(stream, found.name, options)
+            return stream.sha256(), parsed
+
+    if size is None or size not in sizes:
+        sha256, parsed = read()
+        return sha256, lambda: parsed, size
+    with open_stream(found) as stream:
+        before = stream.sha256()
+
+    def parse() -> Parsed:
+        sha256, parsed = read()
+        if sha256 != before:
+            raise InputError(found.name, "changed while it was read", "a log at rest", "ingest a copy of it")
+        return parsed
+
+    return before, parse, size
+
+
 def identified(events: pl.DataFrame, cluster: str, source: str, file: str) -> pl.DataFrame:
     """Add `event_id`, `cluster`, `source` and `file` to a source's events."""
-    # Each part is written with its length in front, so that no two rows spell the same key by accident.
-    parts = [
-        pl.col(name).cast(pl.Int64) if name in {"t_start", "t_end"} else pl.col(name) for name in _IDENTITY
-    ]
-    texts = [part.cast(pl.String) for part in parts]
-    spelt = [pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-") for text in texts[:-1]]
-    # Only where there is one, so that ids of logs without GPU names stay as they were.
-    spelt.append(pl.when(texts[-1].is_null()).then(pl.lit("")).otherwise(texts[-1]))
-    frame = events.with_columns(pl.concat_str(spelt, separator=",").alias("key"))
-    frame = frame.with_columns(pl.int_range(pl.len()).over("key").alias("ordinal"))
+    keys = _keys(events)
+    ordinals = _ordinals(keys)
     prefix = json.dumps([cluster, source])
-    keys = frame.select(pl.concat_str(pl.lit(prefix), "key", pl.lit("#"), "ordinal")).to_series()
-    ids = [hashlib.blake2b(key.encode(), digest_size=_ID_BYTES).hexdigest() for key in keys]
-    return frame.drop("key", "ordinal").with_columns(
+    spelt = pl.concat_str(pl.lit(prefix), keys, pl.lit("#"), ordinals)
+    texts = events.select(spelt.alias("key")).to_series() if len(keys) else keys
+    ids = [hashlib.blake2b(text.encode(), digest_size=_ID_BYTES).hexdigest() for text in texts]
+    return events.with_columns(
         pl.Series("event_id", ids, dtype=pl.String),
         cluster=pl.lit(cluster),
         source=pl.lit(source),
         file=pl.lit(file),
     )
+
+
+def _keys(events: pl.DataFrame) -> pl.Series:
+    """Return what each row says, as one text."""
+    # Each part is written with its length in front, so that no two rows spell the same key by accident.
+    pieces: list[pl.Expr] = []
+    for name in _IDENTITY:
+        column = events[name].cast(pl.Int64) if name in {"t_start", "t_end"} else events[name]
+        text = pl.lit(column.cast(pl.String))
+        comma = [pl.lit(",")] if pieces else []
+        if name == _IDENTITY[-1]:
+            # Only where there is one, so that ids of logs without GPU names stay as they were.
+            pieces.append(pl.concat_str(pl.lit(","), text).fill_null(""))
+        elif column.null_count() == len(column):
+            pieces += [*comma, pl.lit("-")]
+        elif column.null_count():
+            pieces += [*comma, pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-")]
+        else:
+            pieces += [*comma, text.str.len_bytes(), pl.lit(":"), text]
+    return (
+        events.select(pl.concat_str(pieces).alias("key")).to_series()
+        if len(events)
+        else pl.Series("key", [], dtype=pl.String)
+    )
+
+
+def _ordinals(keys: pl.Series) -> pl.Series:
+    """Return the ordinal of each key among equal ones, from 0 in order."""
+    # Keys of different hashes differ, and most files repeat no row: equal hashes alone are looked at closely.
+    frame = keys.to_frame().select("key", hash=pl.col("key").hash()).with_row_index("place")
+    zeros = pl.Series("ordinal", [0], dtype=pl.Int64).new_from_index(0, len(keys))
+    if frame["hash"].n_unique() == len(keys):
+        return zeros
+    again = frame.filter(pl.col("hash").is_duplicated())
+    again = again.with_columns(pl.int_range(pl.len()).over("key").alias("ordinal"))
+    return zeros.scatter(again["place"], again["ordinal"])
 
 
 def _check(source: str, parsed: Parsed) -> None:

@@ -3,9 +3,10 @@
 In: what a snapshot says of nodes (state, reason, when the reason was set) and when it was taken. Out: one
 `interval` with an open end for each node that was unavailable at that instant.
 Easy to get wrong: a snapshot proves a state at its own instant only. It starts at the reason's stamp; without
-one it is known to have begun before, so it starts at the snapshot and says so in its reason. A node that is told
-twice (once for each partition) is one row. When a snapshot was taken must stand in it or be said (`as_of`);
-old Slurm writes stamps without a year (`06/02-14:01:24`): the latest such day not after the snapshot, or `year`.
+one it is known to have begun before, so it starts at the snapshot and says so in its reason. A node that is
+told twice (once for each partition) is one row. When a snapshot was taken must stand in it or be said
+(`as_of`); old Slurm writes stamps without a year (`06/02-14:01:24`): of `year`, else the latest such day that
+is not after the snapshot.
 Source: man pages sinfo(1), scontrol(1); JSON as printed by Slurm 20.11 to 25.05.
 """
 
@@ -38,6 +39,7 @@ from pipeline.ingest.parsing import (
 )
 from pipeline.units import from_us, to_us
 
+BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before JSON
 MAX_NODES = 65_536  # of one list; Slurm's own ranges end there
 NOT_UTF8 = "bytes that are not UTF-8"
 NO_HOSTS = "not a node list as Slurm writes them"
@@ -189,7 +191,7 @@ def taken_us(line: str, options: Options) -> int:
 
 
 def stamp_us(since: str | int | None, options: Options) -> int | None:
-    """Return when a reason was set, or None when that is not told; `options.as_of` is the snapshot's instant."""
+    """Return when a reason was set, or None when that is not told; `as_of` is the instant of the snapshot."""
     if since is None:
         return None
     if isinstance(since, int):

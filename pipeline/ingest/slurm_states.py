@@ -6,10 +6,10 @@ joined by `+` (`IDLE+DRAIN`), suffix signs (`DOWN*`, `drain*+`), a JSON list, or
 Easy to get wrong: `DRAIN` on a busy node is a drain that still computes, alone it is a node withheld; a
 powered-down cloud node is capacity, not a failure, but one that is also DOWN has failed; `main*` in a column
 PARTITION is the default partition and no state.
-Choices, where Slurm leaves the meaning to the reader: withheld nodes (DRAINED, FAIL, INVAL) are down, since no
-job gets their GPUs; a node that finishes its job first (DRAINING, FAILING) or is silent but not yet set DOWN
-is degraded, which takes no GPU; maintenance and reboots are down with component planned, also while a job of
-the maintenance reservation runs; power saving, FUTURE and UNKNOWN are info.
+Choices, where Slurm leaves the meaning to the reader: withheld nodes (DRAINED, FAIL, INVAL) are down, since
+no job gets their GPUs; a node that finishes its job first (DRAINING, FAILING) or is silent but not yet set
+DOWN is degraded, which takes no GPU; maintenance and reboots are down with component planned, also while a
+job of the maintenance reservation runs; power saving, FUTURE and UNKNOWN are info.
 Source: man pages sinfo(1), scontrol(1), sacctmgr(1); the bits are those of slurm.h.
 """
 

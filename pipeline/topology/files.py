@@ -1,8 +1,8 @@
 """A topology file -> which scale-up domain each node lies in.
 
 In: CSV or Parquet with the columns node, domain and, if wanted, gpus (of the node, when it has another number
-than the others; further columns such as pod are ignored); or Slurm's topology.conf or topology.yaml. The
-name's ending tells which. Out: a `Topology`, nodes and domains in the file's order.
+than the others; further columns such as pod are ignored); Slurm's topology.conf or topology.yaml; or nodes of
+Kubernetes as JSON. The name's ending tells which. Out: a `Topology`, nodes and domains in the file's order.
 Easy to get wrong: nothing is sniffed and no row is skipped; a node that stands twice is an error, because
 whichever line counted, the other would be wrong.
 """
@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.errors import InputError, nearest
-from pipeline.topology import slurm
+from pipeline.topology import kubernetes, slurm
 from pipeline.topology.layout import Row, Topology
 
-_FORMATS = "a .csv or .parquet of node,domain, or Slurm's topology.conf or topology.yaml"
+_FORMATS = "a .csv or .parquet of node,domain, Slurm's topology.conf or .yaml, or Kubernetes nodes as .json"
 
 
 def read(path: Path, where: str) -> Topology:
@@ -47,10 +47,8 @@ def parse(path: Path, data: bytes, where: str) -> Topology:
     kind = path.suffix.lower()
     if kind == ".parquet" or data.startswith(b"PAR1"):
         rows = _from_parquet(data, path.name)
-    elif kind in {".csv", ".conf", ".yaml", ".yml"}:
-        reader: Callable[[str, str], Iterator[Row]]
-        reader = _from_csv if kind == ".csv" else slurm.from_conf if kind == ".conf" else slurm.from_yaml
-        rows = reader(_text(data, path.name), path.name)
+    elif kind in _READERS:
+        rows = _READERS[kind](_text(data, path.name), path.name)
     else:
         raise InputError(where, f"{path.name!r} is no known format", _FORMATS, "rename it by its format")
     return _collected(rows, path.name)
@@ -151,3 +149,12 @@ def _row(place: str, cells: dict[str, str], file: str) -> Row:
             )
         gpus = int(text)
     return Row(place, cells["node"], cells["domain"], gpus)
+
+
+_READERS: dict[str, Callable[[str, str], Iterator[Row]]] = {
+    ".csv": _from_csv,
+    ".conf": slurm.from_conf,
+    ".yaml": slurm.from_yaml,
+    ".yml": slurm.from_yaml,
+    ".json": kubernetes.from_json,
+}

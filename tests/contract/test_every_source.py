@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,15 @@ from pipeline.schema import COMPONENTS
 
 
 def sample(name: str) -> Path:
-    (path,) = resources.folder("samples").glob(f"{name}.*")
+    found = resources.folder("samples").glob(f"{name}.*")
+    (path,) = (path for path in found if not path.name.endswith(".options.toml"))
     return path
+
+
+def sample_options(name: str) -> Options:
+    """Return the options a sample needs, as `<source>.options.toml` beside it says them."""
+    path = resources.folder("samples") / f"{name}.options.toml"
+    return Options.of(**tomllib.loads(path.read_text(encoding="utf-8"))) if path.is_file() else Options()
 
 
 def test_sources_are_found_by_folder() -> None:
@@ -52,12 +60,13 @@ def test_public_files_say_where_and_what(name: str) -> None:
 def test_source_reads_its_sample(name: str, tmp_path: Path) -> None:
     """The shipped sample is read whole: the declared columns, known components, no reject."""
     path = sample(name)
-    parsed = sources.load(name).read(path.read_bytes(), path.name, Options())
+    options = sample_options(name)
+    parsed = sources.load(name).read(path.read_bytes(), path.name, options)
     assert dict(parsed.events.schema) == EVENT_SCHEMA
     assert parsed.rejects.schema == REJECT_SCHEMA
     assert parsed.rejects.height == 0
     assert set(parsed.events["component"]) <= set(COMPONENTS)
-    (item,) = run.ingest(Lake(tmp_path), name, [str(path)], Options(), lambda _: None, strict=True)
+    (item,) = run.ingest(Lake(tmp_path), name, [str(path)], options, lambda _: None, strict=True)
     assert item.rows_read == item.rows_accepted > 0
 
 

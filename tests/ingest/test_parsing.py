@@ -126,3 +126,14 @@ def test_only_changed_options_are_part_of_a_file_s_identity() -> None:
     """Options left at their defaults do not change which ingest a file belongs to."""
     assert Options().plain() == {}
     assert Options(tz="UTC", as_of=AS_OF).plain() == {"tz": "UTC", "as_of": "2026-01-01T00:00:00+00:00"}
+
+
+def test_lines_of_text_keep_a_mark_for_bad_bytes() -> None:
+    """One bad line is told and the others stay; a mark that stood in the log itself is text."""
+    data = "\ufeffa\r\n\ufffd\n".encode() + b"b\xffc\n\xe4\n\nend"
+    lines = parsing.text_lines(data, "x.log")
+    assert lines["line"].to_list() == ["a", "\ufffd", "b\ufffdc", "\ufffd", "", "end"]
+    assert lines["is_text"].to_list() == [True, True, False, False, True, True]
+    assert parsing.text_lines(b"a\nb", "x.log")["is_text"].to_list() == [True, True]
+    with pytest.raises(InputError, match=r"x\.log line 1"):
+        parsing.text_lines("a".encode("utf-16"), "x.log")

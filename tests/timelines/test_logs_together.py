@@ -28,8 +28,8 @@ def row(source: str, kind: str, start_s: float, node: str = "a", **more: Any) ->
 
     return {
         "cluster": "lab", "source": source, "t_start": instant(start_s), "t_end": instant(end_s),
-        "kind": kind, "node": node, "severity": "down", "scope": "gpu" if gpu else "node", "component": "gpu", "code": "x",
-        "reason": "words", "as_of": instant(as_of_s), "file": f"{source}.log", **more,
+        "kind": kind, "node": node, "severity": "down", "scope": "gpu" if gpu else "node",
+        "component": "gpu", "code": "x", "reason": "words", "as_of": instant(as_of_s), "file": f"{source}.log", **more,
     }  # fmt: skip
 
 

@@ -12,9 +12,11 @@ a module that breaks this contract is named, with what it lacks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from pipeline import discovery
 from pipeline.errors import InputError
@@ -31,6 +33,58 @@ def names() -> list[str]:
 def descriptions() -> dict[str, str]:
     """Return name -> first line of the docstring, without importing the modules."""
     return discovery.descriptions("source", __path__)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a user needs to know of a source."""
+
+    name: str
+    text: str
+    options: tuple[str, ...]
+    export: str
+    public: tuple[str, ...]
+    title: str
+    license: str
+    homepage: str
+    ends: bool
+    traps: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return it as text, a block a source."""
+        ends = "" if self.ends else "no: the scenario assumes repair times ([trace] assumed_repair_h)"
+        told = {
+            "export": self.export,
+            "fetch": f"goodput fetch {self.name}" if self.public else "",
+            "options": " ".join(self.options),
+            "ends told": ends,
+            "from": " ".join(part for part in (self.title, self.homepage) if part),
+            "licence": self.license,
+        }
+        rows = [(key, line) for key, text in told.items() if text for line in text.splitlines()]
+        rows += [("trap", trap) for trap in self.traps]
+        return [f"{self.name}: {self.text}", *(f"  {key:<9}  {line}" for key, line in rows), ""]
+
+    def plain(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return vars(self) | {"about": self.text}
+
+
+def about(name: str) -> About:
+    """Return what the module of a source says of itself."""
+    module = load(name)
+    return About(
+        name=name,
+        text=(module.__doc__ or "").strip().split("\n", 1)[0],
+        options=tuple("--" + flag.replace("_", "-") for flag in module.FLAGS),
+        export=module.EXPORT,
+        public=tuple(module.PUBLIC),
+        title=module.TITLE,
+        license=module.LICENSE,
+        homepage=module.HOMEPAGE,
+        ends=module.ENDS,
+        traps=module.TRAPS,
+    )
 
 
 def module_file(name: str) -> Path:

@@ -1,10 +1,10 @@
 """Google cluster traces 2011 and 2019: machines added to, removed from and changed in a cell.
 
-In: `machine_events` of 2011 (CSV without a header: time, machine, event 0 ADD, 1 REMOVE or 2 UPDATE, platform,
-cpus, memory), or of 2019 as JSON objects a line or CSV with a header (event 1 ADD, 2 REMOVE, 3 UPDATE). The
-three are told apart by their first character: a digit, `{` or a letter. Out: a removal is an `onset`, the ADD
-that follows it on that machine its `clear`; what is neither (a machine that is there from the start or comes
-later, an UPDATE) is severity info.
+In: `machine_events` of 2011 (CSV without a header: time, machine, event 0 ADD, 1 REMOVE or 2 UPDATE,
+platform, cpus, memory), or of 2019 as JSON objects a line or CSV with a header (event 1 ADD, 2 REMOVE, 3
+UPDATE). The three are told apart by their first character: a digit, `{` or a letter. Out: a removal is an
+`onset`, the ADD that follows it on that machine its `clear`; what is neither (a machine that is there from
+the start or comes later, an UPDATE) is severity info.
 Easy to get wrong: event numbers of 2019 are those of 2011 plus one. Times are microseconds that begin 600 s
 before the trace. Time 0 means before the trace and 2^63-1 after it: a machine that is there from the start
 is dated at the trace's start, and a removal at either is refused, since no instant is told.
@@ -59,13 +59,14 @@ _TOLD = ("switch_id", "missing_data_reason")
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return removals and returns of machines, and the rows refused with the reason."""
     text = decode(data, file).lstrip()
+    time_0: datetime | None = options.boot_time
     head = text[:1]
     if head.isdigit() and head.isascii():
         table = csvtext.read(text, file, lambda _: {"time": 0, "machine_id": 1, "type": 2}, _COLUMNS_2011)
-        time_0, words = options.boot_time or TIME_0_OF_2011, _EVENTS_2011
+        time_0, words = time_0 or TIME_0_OF_2011, _EVENTS_2011
     else:
         table = _of_json(text) if head == "{" else csvtext.read(text, file, _columns(file))
-        time_0, words = options.boot_time, _EVENTS_2019
+        words = _EVENTS_2019
     if not table.frame.filter(pl.col("time").is_not_null()).height:
         found = "no row of machine_events"
         raise InputError(file, found, "machine_events of the trace of 2011 or 2019", "is it another table?")

@@ -20,7 +20,7 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.ingest import documents
-from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of, xid
+from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of, xid_fault
 from pipeline.ingest.documents import Rows, table, word
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError
 
@@ -107,10 +107,11 @@ def _add(rows: Rows, component: str, event: dict[str, Any], node: str, options: 
             "reason": ": ".join(part for part in (name, message) if part) or f"xid {code}",
         }
         if code is not None:
-            known = xid(code, message, options)
+            known, fault = xid_fault(code, message, options)
+            columns["scope"] = known.scope if gpu else "node"
             return {
                 **columns,
-                "code": f"xid {code}",
+                "code": fault,
                 "severity": known.severity,
                 "component": known.component,
             }

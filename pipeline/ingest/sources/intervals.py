@@ -132,7 +132,7 @@ def _from_csv(text: str, file: str) -> Table:
 
 
 def _header(names: list[str], file: str) -> dict[str, int]:
-    """Return where the known columns stand; raise InputError when one is missing, or a known one stands twice."""
+    """Return where the known columns stand; raise InputError when one is missing or stands twice."""
     header = [name.strip() for name in names]
     where = f"{file} header"
     missing = [name for name in REQUIRED if name not in header]

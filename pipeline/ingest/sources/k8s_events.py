@@ -76,8 +76,8 @@ RULES = {
     "NodeHasInsufficientPID": _Rule("onset", DEGRADED, "software", "PIDPressure"),
     "NodeHasSufficientPID": _Rule("clear", DEGRADED, "software", "PIDPressure"),
     # The boot id changed: whatever ran on the node has ended; how long it was gone, Ready says.
-    "Rebooted": _Rule("onset", APP, "host", "Rebooted"),
-    "SystemOOM": _Rule("onset", APP, "software", "SystemOOM"),
+    "Rebooted": _Rule("interval", APP, "host", "Rebooted"),
+    "SystemOOM": _Rule("interval", APP, "software", "SystemOOM"),
 }
 
 
@@ -176,7 +176,9 @@ def _add(rows: Rows, item: dict[str, Any], options: Options, *, was_bad: bool) -
     def make() -> dict[str, Any]:
         if rule.severity != INFO and not node:
             raise RefusedError(NO_NODE)
-        return {**columns, "t_start": instant_us(item, options)}
+        instant = instant_us(item, options)
+        # What ends a job and lasts no time: an onset without an end would swallow the next one.
+        return {**columns, "t_start": instant, "t_end": instant if rule.kind == "interval" else None}
 
     if rows.add(item, make) and is_state and count > 1 and not documents.is_never(last):
         rows.add(item, lambda: {**columns, "t_start": documents.instant_us(last, options)})

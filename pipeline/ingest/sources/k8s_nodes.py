@@ -7,9 +7,9 @@ condition's type as code; `unschedulable` for a cordon. A row is a claim: a stat
 file has not shown before. Heartbeats that repeat a state are no rows, nor are conditions that were never bad.
 A condition is of the node: the GPUs that a message names stay in the reason, since the clear names none.
 Easy to get wrong: only Ready takes a node down, whether False or Unknown; when a node is lost, all of its
-conditions turn Unknown, and the others are `info`, also while Ready is True. lastTransitionTime is when the
-control plane noticed; the last heartbeat, up to a minute earlier, is when the kubelet was last known to live,
-and stands in the reason of an Unknown condition. Zero times mean never.
+conditions turn Unknown, and the others are `info` without a length, also while Ready is True.
+lastTransitionTime is when the control plane noticed; the last heartbeat, up to a minute earlier, is when the
+kubelet was last known to live, and stands in the reason of an Unknown condition. Zero times mean never.
 Source: Kubernetes' Node API v1; kubernetes/kubernetes issues 94020, 73397 and 32522.
 """
 
@@ -150,10 +150,12 @@ class _Nodes:
         since = item.get("lastTransitionTime")
         healthy = status == (known.healthy if known else "False")
         before = self._shown.get((node, name))
-        self._shown[node, name] = _State(status, since, not healthy)
+        was_open = before is not None and before.is_open
+        is_unknown = name != READY and status not in {"True", "False"}
+        # Unknown neither opens nor closes: lost contact is told by Ready.
+        self._shown[node, name] = _State(status, since, was_open if is_unknown else not healthy)
         if before and (before.status, before.since) == (status, since):
             return
-        was_open = before is not None and before.is_open
         if healthy and not was_open and (before or not known or known.severity == INFO or since == created):
             return
         if healthy and not was_open and documents.is_never(since):
@@ -161,10 +163,10 @@ class _Nodes:
         severity, component = (known.severity, known.component) if known else (INFO, "unknown")
         if name == READY and status == "False":
             component = "software"  # the kubelet lives and says what keeps it from being ready
-        elif name != READY and status not in {"True", "False"}:
-            severity = INFO  # lost contact is told by Ready
+        elif is_unknown:
+            severity = INFO
         reason = _told(item, status)
-        kind = "clear" if healthy else "onset"
+        kind = "interval" if is_unknown else "clear" if healthy else "onset"
         self.rows.add(
             {"node": node, **item},
             lambda: _columns(
@@ -258,6 +260,7 @@ def _columns(
 ) -> dict[str, Any]:
     return {
         "t_start": instant,
+        "t_end": instant if kind == "interval" else None,
         "kind": kind,
         "node": node,
         "severity": severity,

@@ -53,7 +53,7 @@ _NO_CLOCK = "not a time such as 6/21/2005 10:54"
 _NO_CAUSE = "no cause given"
 
 # What a word means for the column it stands in: Network and Interconnect occur in two of them.
-_WORDS = {
+_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "Facilities": {
         "power": ("Power Outage", "Power Spike", "UPS"),
         "cooling": ("Chillers",),
@@ -181,7 +181,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     if table.frame.is_empty():
         raise InputError(file, "no rows below the header", "outages", "the file may be cut off")
     if options.tz is None:
-        raise options.zone_needed(file, str(table.frame["Prob Started"].first()))
+        found = f"times without a zone, such as {table.frame['Prob Started'].first()!r}"
+        raise InputError(file, found, "the zone they are in", "--tz America/Denver, the clock of the site")
     frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
     given = [pl.col(name).is_not_null().cast(pl.Int64) for name in _CAUSES]
     starts, ends = (_instants(frame[name], options) for name in ("Prob Started", "Prob Fixed"))

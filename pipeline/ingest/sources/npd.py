@@ -128,12 +128,21 @@ class _Detector:
             self.rows.reject("a status that is cut off", text)
             return
         monitor, events, conditions = hit.groups()
-        for (_, time, reason), message in _printed(_EVENT, events):
+        for told in _printed(events, "Severity"):
+            hit = _EVENT.match(told)
+            if hit is None:
+                self.rows.reject("an event that cannot be read", told)
+                continue
+            message = _message(told, hit)
             if not _CHANGE.match(message):
-                self._event(node, monitor, time, reason, message)
-        for (name, status, time, reason), message in _printed(_CONDITION, conditions):
-            told = f"{{Type:{name} Status:{status} Transition:{time} Reason:{reason} Message:{message}}}"
-            self._condition(node, name, status, _iso(time), _told(reason, message), told)
+                self._event(node, monitor, hit[2], hit[3], message)
+        for told in _printed(conditions, "Type"):
+            hit = _CONDITION.match(told)
+            if hit is None:
+                self.rows.reject("a condition that cannot be read", told)
+                continue
+            name, status, time, reason = hit.groups()
+            self._condition(node, name, status, _iso(time), _told(reason, _message(told, hit)), told)
 
     def _said(self) -> str:
         node = self.options.node_of(self.file)
@@ -180,14 +189,14 @@ class _Detector:
         )
 
 
-def _printed(pattern: re.Pattern[str], text: str) -> list[tuple[tuple[str, ...], str]]:
-    """Return the fields and the message of each struct that Go printed."""
-    hits = list(pattern.finditer(text))
-    ends = [hit.start() for hit in hits[1:]] + [len(text)]
-    return [
-        (hit.groups(), text[hit.end() : end].rstrip().removesuffix("}"))
-        for hit, end in zip(hits, ends, strict=True)
-    ]
+def _printed(text: str, head: str) -> list[str]:
+    """Return the structs of a list that Go printed; each begins with its first field."""
+    return [part for part in re.split(rf"(?:^|(?<=\}} ))(?=\{{{head}:)", text.strip()) if part]
+
+
+def _message(text: str, hit: re.Match[str]) -> str:
+    """Return what stands behind `Message:`, without the struct's own bracket."""
+    return text[hit.end() :].rstrip().removesuffix("}")
 
 
 def _iso(time: str) -> str:

@@ -2,12 +2,13 @@
 
 In: HealthEvent objects, one after the other, in lists, in {version, events}, in log lines that carry them
 under `events`, or in documents of MongoDB (`healthevent`, Extended JSON). Out: an `onset` for an unhealthy
-event and a `clear` for a healthy one, with the check's name as code, for each GPU that it names; fatal ones are
-down. A row is an event and one of its GPUs.
-Easy to get wrong: a field that protobuf left out is its zero: no isFatal is not fatal, no isHealthy not
-healthy. A healthy event closes its own check on its own GPUs; without any entity it closes that check on the
-whole node, which here is one clear for each GPU on which this file has opened it. One GPU is named up to three
-times (index, PCI address, UUID). MongoDB's field names are in lower case.
+event and a `clear` for a healthy one, with the check's name as code (and the severity, where it is not down),
+for each GPU that it names; fatal ones are down, and what only ends a job is an `interval` without a length.
+A row is an event and one of its GPUs.
+Easy to get wrong: a field that protobuf left out is its zero: without isFatal it is not fatal, without
+isHealthy not healthy. A healthy event closes its own check on its own GPUs; without any entity it closes that
+check on the whole node, which here is one clear for each GPU on which this file has opened it. One GPU is
+named up to three times (index, PCI address, UUID). MongoDB's field names are in lower case.
 Source: NVSentinel's protobuf and documents; its pull 1475, issues 1416 and 1748.
 """
 
@@ -18,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.errors import InputError
-from pipeline.ingest import documents
-from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of, xid
+from pipeline.ingest import documents, xids
+from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of
 from pipeline.ingest.documents import Rows, array, table, word
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
 
@@ -42,14 +43,14 @@ ENDS = True
 EXPECTED = "JSON of NVSentinel's health events"
 _TIMES = ("generatedtimestamp", "timestamp")
 _COUNTS = re.compile(r"^node,\w*count\s*$", re.MULTILINE)
-_XID_CHECK = re.compile(r"(?<!log)s?xid", re.IGNORECASE)
+_SXID = re.compile(r"(?<!log)sxid", re.IGNORECASE)  # SysLogsXIDError is of Xids
 _NO_ACTION = {"", "NONE", "0"}
 
 
 class _Gpu(NamedTuple):
     """A GPU as an event names it."""
 
-    index: int | None
+    number: int | None
     name: str | None
 
 
@@ -97,7 +98,7 @@ class _Events:
         self.options = options
         self.rows = Rows()
         self.found = False
-        self._open: dict[tuple[str, str], dict[_Gpu, None]] = {}
+        self._open: dict[tuple[str, str], dict[tuple[_Gpu, str], None]] = {}
 
     def document(self, value: Any) -> None:
         """Take what holds health events; a line of the log without any is no row."""
@@ -111,9 +112,7 @@ class _Events:
     def _event(self, raw: Mapping[str, Any]) -> None:
         event = {key.replace("_", "").lower(): value for key, value in raw.items()}
         try:
-            check = word(event.get("checkname"))
-            if not check:
-                raise RefusedError("no check name")
+            check = _check(event)
             node = documents.node_of(event.get("nodename"), self.file, self.options)
             instant = documents.protobuf_us(
                 next((event[key] for key in _TIMES if key in event), None), self.options
@@ -122,28 +121,54 @@ class _Events:
         except RefusedError as error:
             self.rows.reject(str(error), raw)
             return
-        opened = self._open.setdefault((node, check), {})
-        gpus = _gpus(event)
-        if is_healthy:
-            gpus = gpus or list(opened) or [_NODE]
-            for gpu in gpus:
-                opened.pop(gpu, None)
-        else:
-            gpus = gpus or [_NODE]
-            opened.update(dict.fromkeys(gpus))
         severity, component = _meaning(event, check, is_fatal=is_fatal, options=self.options)
         columns = {
             "t_start": instant,
-            "kind": "clear" if is_healthy else "onset",
             "node": node,
             "severity": severity,
             "component": component,
-            "code": check,
             "reason": _told(event),
         }
-        for gpu in gpus:
-            place = {"gpu": gpu.index, "gpu_name": gpu.name, "scope": "node" if gpu == _NODE else "gpu"}
+        if is_healthy:
+            kind, faults = "clear", self._closed(node, check, _gpus(event))
+        else:
+            # What only ends a job lasts no time: an onset without an end would swallow the next. A fault of
+            # another weight is another fault, or a fatal event would be a repeat of the one before.
+            kind = "onset" if severity in {DOWN, DEGRADED} else "interval"
+            code = check if severity == DOWN else f"{check} {severity}"
+            faults = [(gpu, code) for gpu in _gpus(event) or [_NODE]]
+            if kind == "onset":
+                self._open.setdefault((node, check), {}).update(dict.fromkeys(faults))
+        for gpu, code in faults:
+            place = {
+                "kind": kind,
+                "t_end": instant if kind == "interval" else None,
+                "code": code,
+                "gpu": gpu.number,
+                "gpu_name": gpu.name,
+                "scope": "node" if gpu == _NODE else "gpu",
+            }
             self.rows.add(raw, lambda place=place: {**columns, **place})  # type: ignore[misc]
+
+    def _closed(self, node: str, check: str, gpus: list[_Gpu]) -> list[tuple[_Gpu, str]]:
+        """Return the faults that a healthy event closes: those that are open here, else the fatal one."""
+        opened = self._open.setdefault((node, check), {})
+        faults: dict[tuple[_Gpu, str], None] = {}
+        for gpu in gpus:
+            known = [fault for fault in opened if _is_same(fault[0], gpu)]
+            faults.update(dict.fromkeys(known or [(gpu, check)]))
+        if not gpus:
+            faults = dict(opened) or {(_NODE, check): None}
+        for fault in faults:
+            opened.pop(fault, None)
+        return list(faults)
+
+
+def _is_same(one: _Gpu, other: _Gpu) -> bool:
+    """Return whether two names are of one GPU: an event may name its index, its address, or both."""
+    if one.number is not None and other.number is not None:
+        return one.number == other.number
+    return one.name is not None and one.name == other.name
 
 
 def _events_in(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
@@ -161,6 +186,12 @@ def _events_in(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any] | None]
         yield from _events_in(value["events"], depth + 1)
     elif "msg" not in value and "events" not in value:
         yield None
+
+
+def _check(event: Mapping[str, Any]) -> str:
+    if check := word(event.get("checkname")):
+        return check
+    raise RefusedError("no check name")
 
 
 def _flag(event: Mapping[str, Any], key: str) -> bool:
@@ -200,8 +231,8 @@ def _meaning(event: Mapping[str, Any], check: str, *, is_fatal: bool, options: O
     codes = [code for item in _codes(event) if (code := documents.whole(item)) is not None]
     component = component_of(check, word(event.get("componentclass")))
     severity = INFO if _action(event) in _NO_ACTION else DEGRADED
-    if codes and _XID_CHECK.search(check) and "sxid" not in check.lower().replace("logsxid", ""):
-        found = xid(codes[0], word(event.get("message")), options)
+    if codes and "xid" in check.lower() and not _SXID.search(check):
+        found = xids.meaning(codes[0], word(event.get("message")), options)
         severity, component = found.severity, found.component
         if severity == DOWN:
             severity = DEGRADED  # the table calls it down, the agent that watched does not

@@ -1,12 +1,12 @@
-"""Slurm's node records: which nodes are down or drained now, and why (`scontrol show node`, a snapshot).
+"""Slurm's node records: which nodes are down or drained now (`scontrol show node`, a snapshot).
 
 In: what `scontrol show node` prints, over several lines a node or one (`-o`), or with `--json`; several may
 stand below each other, each with the time by `date` above it. Out: one open `interval` for each node that is
 unavailable, from the stamp behind its reason, else from the snapshot; nodes that can work are no rows, and
 `row` counts the others.
-Easy to get wrong: Reason, Comment, OS and Extra are free text that may hold blanks, `=` and brackets, so State
-is the first one before Reason, and a reason ends at its last `[user@time]` stamp; BootTime=None says that a
-node is dead; a record without a State was cut off.
+Easy to get wrong: Reason, Comment, OS and Extra are free text that may hold blanks, `=` and brackets, so
+State is the first one before Reason, and a reason ends at its last `[user@time]` stamp; a record without a
+State was cut off.
 Source: man page scontrol(1); the states are those of `slurm_states`.
 """
 
@@ -17,7 +17,7 @@ import re
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, text_lines
-from pipeline.ingest.slurm_snapshots import NOT_UTF8, Snapshots, is_time, read_json, told
+from pipeline.ingest.slurm_snapshots import BLANK, NOT_UTF8, Snapshots, is_time, read_json, told
 
 VERSION = "1"
 TITLE = ""
@@ -40,8 +40,10 @@ ENDS = True
 NO_RECORD = "a part of a node's record without its NodeName"
 
 _NODE = re.compile(r"NodeName=(\S*)")
-_STATE = re.compile(r"(?:^|\s)State=(\S*)", re.MULTILINE)
-_WHY = re.compile(r"(?:^|\s)Reason=(.*)", re.MULTILINE)
+# Over several lines State begins one, which tells it from a word in free text.
+_STATES = (re.compile(r"^\s+State=(\S*)", re.MULTILINE), re.compile(r"\sState=(\S*)"))
+# Up to the next line that begins with a key: a reason may have line breaks.
+_WHY = re.compile(r"(?:^|\s)Reason=(.*?)(?=\n\s+[A-Z][A-Za-z]*=|\Z)", re.DOTALL)
 _STAMP = re.compile(r"\[([^\s@\[\]]*)@([^\s\]]*)\]")
 # What may follow Reason in one line, when there is no stamp to end it.
 _AFTER = re.compile(r"\s(?:Comment|Extra|InstanceId|InstanceType|ReservationName)=")
@@ -50,7 +52,7 @@ _PART = re.compile(r"\s(?:State|Reason|BootTime|Gres|Arch|RealMemory|CfgTRES)=|^
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the nodes that records say are unavailable, as open intervals, and the records refused."""
-    if data.lstrip()[:1] == b"{":
+    if data.lstrip(BLANK)[:1] == b"{":
         return read_json(data, file, options)
     found, time_line = Snapshots(file, options), None
     found.begin(None)
@@ -86,14 +88,14 @@ def looks_like(head: bytes) -> bool:
 
 def _record(found: Snapshots, lines: list[str], *, is_text: bool) -> None:
     text = "\n".join(lines)
+    if not is_text:
+        found.refuse(NOT_UTF8, text)
+        return
+    why = _WHY.search(text)
+    before = text[: why.start()] if why else text
+    state = next((hit[1] for pattern in _STATES if (hit := pattern.search(before))), "")
     try:
-        if not is_text:
-            raise RefusedError(NOT_UTF8)
-        why = _WHY.search(text)
-        state = _STATE.search(text[: why.start()] if why else text)
-        if state is None:
-            raise RefusedError(slurm_states.NO_STATE)
-        verdict = slurm_states.judge(state[1])
+        verdict = slurm_states.judge(state)
     except RefusedError as error:
         found.refuse(str(error), text)
         return
@@ -109,4 +111,4 @@ def _reason(text: str) -> tuple[str, str | None]:
     if stamps:
         return told(text[: stamps[-1].start()]), stamps[-1][2]
     after = _AFTER.search(text)
-    return told(text[: after.start()] if after else text), None
+    return told((text[: after.start()] if after else text).partition("\n")[0]), None

@@ -1,10 +1,10 @@
 """Slurm's node listing: which nodes are down or drained now, and why (`sinfo`, a snapshot).
 
-In: what `sinfo` prints with its header line: `sinfo -R`, `sinfo -lN`, any `-o` or `-O` format (fields parted by
-bars or by blanks), or `sinfo --json`; several listings may stand below each other, each with the time by `date`
-or `sinfo -l` above it. Needed: NODELIST or HOSTNAMES, and STATE or REASON. Out: one open `interval` for each
-node that is unavailable, from the reason's TIMESTAMP, else from the snapshot; nodes that can work are no rows,
-and `row` counts nodes, since a line may name many.
+In: what `sinfo` prints with its header line: `sinfo -R`, `sinfo -lN`, any `-o` or `-O` format (fields parted
+by bars or by blanks), or `sinfo --json`; several listings may stand below each other, each with the time by
+`date` or `sinfo -l` above it. Needed: NODELIST or HOSTNAMES, and STATE or REASON. Out: one open `interval`
+for each node that is unavailable, from the reason's TIMESTAMP, else from the snapshot; nodes that can work
+are no rows, and `row` counts nodes, since a line may name many.
 Easy to get wrong: the header decides. REASON may hold blanks: as the last column it takes the rest of the
 line; elsewhere columns are cut where the header's words begin, in bytes as sinfo counts them. With bars,
 REASON takes the bars that are left over. `main*` is a partition, `down*` a state.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, text_lines
-from pipeline.ingest.slurm_snapshots import NOT_UTF8, Snapshots, is_time, read_json, told
+from pipeline.ingest.slurm_snapshots import BLANK, NOT_UTF8, Snapshots, is_time, read_json, told
 
 VERSION = "1"
 TITLE = ""
@@ -31,7 +31,7 @@ FLAGS = ("as_of", "tz", "fold", "year")
 TRAPS = (
     "A snapshot knows neither ends nor nodes that have recovered: take them often, or use slurm-events.",
     "The time is that of the reason, which may have been set before or after the node went down.",
-    "sinfo -R cuts REASON to 20 columns and tells no state: its nodes count as down, drains that compute too.",
+    "sinfo -R cuts REASON to 20 columns and tells no state: its nodes count as down, even if they compute.",
     "A node without a time of its reason counts from the snapshot on, and its reason says '(since before)'.",
     "A node that several partitions list is one row.",
 )
@@ -45,6 +45,7 @@ CROOKED = "columns that do not stand under the header"
 _WORD = re.compile(r"[A-Z][A-Z0-9_:/()%-]*")
 _NODES, _STATE, _WHY, _SINCE = "NODELIST", "STATE", "REASON", "TIMESTAMP"
 _NAMES = {"NODELIST": _NODES, "HOSTNAMES": _NODES, "STATE": _STATE, "REASON": _WHY, "TIMESTAMP": _SINCE}
+_WIDTH_OF_O = 20
 # What `sinfo -R` lists without telling the state.
 _LISTED = slurm_states.Verdict("UNAVAILABLE", "down")
 
@@ -94,7 +95,9 @@ class _Header:
         ends = (*self.starts[1:], None)
         if len(line) <= self.starts[-1]:
             raise RefusedError(FEW)
-        if any(line[start - 1 : start] != b" " for start in self.starts[1:]):
+        # With -O a field may fill its column to the last byte, and nothing parts it from the next.
+        is_glued = all(start % _WIDTH_OF_O == 0 for start in self.starts)
+        if not is_glued and any(line[start - 1 : start] != b" " for start in self.starts[1:]):
             raise RefusedError(CROOKED)
         try:
             return [line[start:end].decode() for start, end in zip(self.starts, ends, strict=True)]
@@ -104,10 +107,9 @@ class _Header:
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the nodes that listings say are unavailable, as open intervals, and the rows refused."""
-    if data.lstrip()[:1] == b"{":
+    if data.lstrip(BLANK)[:1] == b"{":
         return read_json(data, file, options)
     found, header, time_line = Snapshots(file, options), None, None
-    above: list[str] = []
     for line, is_text in text_lines(data, file).iter_rows():
         if not line.strip():
             continue
@@ -118,7 +120,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             found.begin(time_line)
             time_line = None
         elif header is None:
-            above += [] if line.startswith("#") else [line]
+            if not line.startswith("#"):
+                found.refuse(ABOVE, line)
         elif is_text:
             _row(found, header, line)
         else:
@@ -126,8 +129,6 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     if header is None:
         hint = f"leave out -h, or: {EXPORT}"
         raise InputError(file, "no header", "a line with NODELIST and with STATE or REASON", hint)
-    for line in above:
-        found.refuse(ABOVE, line)
     return found.parsed()
 
 
@@ -164,10 +165,8 @@ def _row(found: Snapshots, header: _Header, line: str) -> None:
     try:
         fields = header.fields(line)
         reason = told(fields.get(_WHY, ""))
-        if _STATE in fields:
-            verdict = slurm_states.judge(fields[_STATE])
-        else:
-            verdict = _LISTED if reason else None
+        listed = _LISTED if reason else None
+        verdict = slurm_states.judge(fields[_STATE]) if _STATE in fields else listed
     except RefusedError as error:
         found.refuse(str(error), line)
         return

@@ -2,11 +2,12 @@
 
 In: the output of `sacctmgr show event` with -P (bars between fields) or -p (and one at the end), header line
 included; columns in any order, known by their names. Needed: NodeName, TimeStart, TimeEnd, State or StateRaw.
-Out: one `interval` a row; `row` counts the rows below the header, blank lines left out. An end that is Unknown
-or empty is an open interval. Rows without a node are events of the cluster: they are kept, as info.
-Easy to get wrong: Reason is free text in which bars are not escaped, so a row with more fields than the header
-is split from both ends and Reason takes what is left over; a line break in it makes two rows that are refused.
-A drain that still computes (DRNG) is degraded and takes no GPU; rows overlap, and their union is SQL's matter.
+Out: one `interval` a row; `row` counts the rows below the header, blank lines left out. An end that is
+Unknown or empty is an open interval. Rows without a node are events of the cluster: they are kept, as info.
+Easy to get wrong: Reason is free text in which bars are not escaped, so a row with more fields than the
+header is split from both ends and Reason takes what is left over; a line break in it makes rows that do not
+fit and are refused. A drain that still computes (DRNG) is degraded and takes no GPU; rows overlap, and their
+union is SQL's matter.
 Source: man page sacctmgr(1); the states are those of `slurm_states`.
 """
 
@@ -62,8 +63,8 @@ MANY_NODES = "node is a list of hosts: sacctmgr writes one row a node"
 OTHER_CLUSTER = "a row of another cluster than --cluster says"
 
 _NAMES = {
-    "node": "node", "nodename": "node", "start": "start", "timestart": "start", "end": "end", "timeend": "end",
-    "state": "state", "stateraw": "bits", "reason": "reason", "cluster": "of",
+    "node": "node", "nodename": "node", "start": "start", "timestart": "start", "end": "end",
+    "timeend": "end", "state": "state", "stateraw": "bits", "reason": "reason", "cluster": "of",
 }  # fmt: skip
 _COLUMNS = ("node", "start", "end", "state", "bits", "reason", "of")
 _LAYOUT = "NodeName|TimeStart|TimeEnd|State|Reason, by sacctmgr -P"
@@ -79,10 +80,11 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     frame = frame.with_columns(_instants(frame["start"], "start", file, options))
     frame = frame.with_columns(_instants(frame["end"], "end", file, options))
     frame = _judged(frame, "bits" if "state" not in header else "state")
-    frame = frame.with_columns(_refusal(_other_cluster(frame["of"], file, options)).alias("refused"))
+    frame = frame.with_columns(_refusal().alias("refused"))
+    frame = _of_one_cluster(frame, file, options)
     refused = frame.filter(pl.col("refused").is_not_null())
     rejects = refused.select("row", pl.col("refused").alias("reason"), pl.col("line").alias("text"))
-    rejects = rejects.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)).cast(dict(REJECT_SCHEMA))
+    rejects = rejects.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)).cast(REJECT_SCHEMA)
     return Parsed(_events(frame.filter(pl.col("refused").is_null())), rejects, frame.height)
 
 
@@ -200,26 +202,28 @@ def _verdict(
     return verdict.code, verdict.severity, verdict.component, None
 
 
-def _other_cluster(column: pl.Series, file: str, options: Options) -> pl.Expr:
-    """Return which rows belong to another cluster; raise InputError when nothing says which is meant."""
-    names = column.drop_nulls().unique(maintain_order=True).to_list()
+def _of_one_cluster(frame: pl.DataFrame, file: str, options: Options) -> pl.DataFrame:
+    """Refuse the rows of other clusters; raise InputError when nothing says which one is meant."""
+    is_good = pl.col("refused").is_null()
+    names = frame.filter(is_good)["of"].drop_nulls().unique(maintain_order=True).to_list()
     if len(names) < 2:
-        return pl.lit(value=False)
+        return frame
     if options.cluster not in names:
         found = f"rows of several clusters: {', '.join(names[:5])}"
         hint = f"--cluster {names[0]}, once for each"
         raise InputError(file, found, "one cluster, or which of them is meant", hint)
-    return pl.col("of").fill_null(options.cluster) != options.cluster
+    is_other = pl.col("of").fill_null(options.cluster) != options.cluster
+    return frame.with_columns(
+        pl.when(is_good & is_other).then(pl.lit(OTHER_CLUSTER)).otherwise(pl.col("refused")).alias("refused")
+    )
 
 
-def _refusal(of_another: pl.Expr) -> pl.Expr:
+def _refusal() -> pl.Expr:
     """Return the first reason that applies to a row, or null."""
     is_node = pl.col("node").is_not_null()
     return (
         pl.when(pl.col("shape").is_not_null())
         .then(pl.col("shape"))
-        .when(of_another)
-        .then(pl.lit(OTHER_CLUSTER))
         .when(pl.col("node").str.contains("[", literal=True))
         .then(pl.lit(MANY_NODES))
         .when(pl.col("start_reason").is_not_null())

@@ -1,15 +1,15 @@
-"""Slurm's controller log: nodes set down and drained, and back in service (slurmctld.log, also by syslog).
+"""Slurm's controller log: nodes set down, drained and back in service (slurmctld.log, or syslog).
 
-In: lines with any LogTimeFormat that tells the time (iso8601, rfc5424, rfc3339, short, thread_id), or as syslog
-and journalctl print them. Out: onsets and clears, one row for each node of each line that says what became of
-nodes; `row` counts these, since a line may name many nodes. Other lines are no rows.
+In: lines with any LogTimeFormat that tells the time (iso8601, rfc5424, rfc3339, short, thread_id), or as
+syslog and journalctl print them. Out: onsets and clears, one row for each node of each line that says what
+became of nodes; `row` counts these, since a line may name many nodes. Other lines are no rows.
 Codes: DOWN is set by "setting DOWN", "state set to DOWN" and an unexpected reboot, and ends with "returned to
-service"; DRAIN (down, or degraded while a job still runs) ends when the state is set to IDLE or the like, which
-ends DOWN too; NOT_RESPONDING is degraded and takes no GPU: only "setting DOWN" changes a state.
-Easy to get wrong: "now responding" does not bring a node back that was set DOWN, "returned to service" does, and
-neither lifts a drain; a node that rebooted unexpectedly is away from its last response, which the line gives as
-seconds since 1970, and stays DOWN until somebody resumes it. An end whose onset stands in an older log is
-written for each fault that it may end. A reason stands in a line of its own, before the state.
+service"; DRAIN (down, or degraded while a job still runs) ends when the state is set to IDLE or the like,
+which ends DOWN too; NOT_RESPONDING is degraded and takes no GPU: only "setting DOWN" changes a state.
+Easy to get wrong: "now responding" does not bring a node back that was set DOWN, "returned to service" does,
+and neither lifts a drain; a node that rebooted unexpectedly is away from its last response, which the line
+gives as seconds since 1970, and stays DOWN until somebody resumes it. An end whose onset stands in an older
+log is written for each fault that it may end. A reason stands in a line of its own, before the state.
 Source: man page slurm.conf(5) LogTimeFormat; the messages of slurmctld 2.x to 25.05.
 """
 
@@ -53,9 +53,10 @@ EXPORT = (
 FLAGS = ("tz", "fold", "year", "as_of")
 TRAPS = (
     "LogTimeFormat=rfc5424_ms writes the zone; the default does not: --tz.",
-    "A node is set DOWN SlurmdTimeout (300 s by default) after it fell silent: outages begin that much earlier.",
+    "A node is set DOWN SlurmdTimeout (by default 300 s) after it fell silent: outages began earlier.",
     "A drain counts as down from the moment it is set, unless the line says DRAINING.",
-    "The end of a DRAINING node's last job is not logged: it stays degraded until it is resumed or drained anew.",
+    "When the last job of a DRAINING node ends is not logged: it stays degraded until it is resumed.",
+    "The first IDLE of a node ends what may be open from an older log; what was not is told as unpaired.",
     "Give rotated logs together: an end in one may belong to an onset in another.",
 )
 ENDS = True
@@ -257,22 +258,23 @@ class _Clock:
             raise RefusedError(NO_CLOCK)
         found = _YEARLESS.fullmatch(stamp)
         try:
-            if not found:
-                us = to_us(parse_instant(stamp, self.options))
-            elif run is None:
-                raise RefusedError(BAD_TIME)
-            else:
-                self.years = self.years or years_of(self.days, self.options, self.file)
-                clock = [int(found[part]) for part in ("day", "hour", "minute", "second")]
-                # thread_id prints microseconds as a whole number: `.42` is 42 microseconds.
-                micro = int(found["micro"] or 0)
-                us = local_us(self.years[run], month_of(found["month"]), *clock, micro, self.options)
+            us = self._yearless_us(found, run) if found else to_us(parse_instant(stamp, self.options))
         except RefusedError as error:
             if str(error) == NO_ZONE:
                 raise self.options.zone_needed(self.file, stamp) from None
             raise RefusedError(BAD_TIME if str(error) == NOT_ISO else str(error)) from None
         self.told = True
         return us
+
+    def _yearless_us(self, found: re.Match[str], run: int | None) -> int:
+        if run is None:
+            raise RefusedError(BAD_TIME)
+        self.years = self.years or years_of(self.days, self.options, self.file)
+        day, hour, minute, second = (int(found[part]) for part in ("day", "hour", "minute", "second"))
+        # thread_id prints microseconds as a whole number: `.42` is 42 microseconds.
+        micro = int(found["micro"] or 0)
+        month = month_of(found["month"])
+        return local_us(self.years[run], month, day, hour, minute, second, micro, self.options)
 
 
 # --- messages ----------------------------------------------------------------------------------------------
@@ -338,9 +340,9 @@ def _rebooted(log: _Log, us: int, nodes: list[str], found: re.Match[str]) -> Non
 
 
 def _job_ended(log: _Log, us: int, nodes: list[str], found: re.Match[str]) -> None:
-    """Write the end of a job for its node's failure: a moment, as info, since the node's fault is told too."""
+    """Write the end of a job whose node failed: a moment, as info, since the node's fault is told too."""
     for node in nodes:
-        log.write(us, "interval", node, "JOB_KILLED", "info", found[0])
+        log.write(us, "interval", node, "JOB_KILLED", "info", found[0], "unknown")
 
 
 def _setting(log: _Log, us: int, nodes: list[str], found: re.Match[str]) -> None:
@@ -366,6 +368,10 @@ _REASONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         lambda found: found["why"],
     ),
 )
+_REBOOT = (
+    r"Node (?P<nodes>\S+) unexpectedly rebooted boot_time=(?P<boot>[0-9]{1,12})"
+    r" last response=(?P<last>[0-9]{1,12})"
+)
 _MESSAGES = tuple(
     (re.compile(pattern), write)
     for pattern, write in (
@@ -374,11 +380,7 @@ _MESSAGES = tuple(
         (r"[Nn]ode (?P<nodes>\S+) now responding\.?", _back),
         (r"(?:front end )?node (?P<nodes>\S+) returned to service\.?", _in_service),
         (r"node (?P<nodes>\S+) state set to (?P<state>\S+)", _state),
-        (
-            r"Node (?P<nodes>\S+) unexpectedly rebooted boot_time=(?P<boot>[0-9]{1,12})"
-            r" last response=(?P<last>[0-9]{1,12})",
-            _rebooted,
-        ),
+        (_REBOOT, _rebooted),
         (r"Killing \S.* on failed node (?P<nodes>\S+)", _job_ended),
         (r"[Rr]equeu(?:e|ing) \S.* due to failure of node (?P<nodes>\S+)", _job_ended),
         (r"[Ss]etting node (?P<nodes>\S+) state to (?P<state>\w+)(?: with reason:(?P<why>.*))?", _setting),

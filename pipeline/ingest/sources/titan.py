@@ -36,7 +36,7 @@ TRAPS = (
     "Give --tz America/New_York, the site's clock; two rows lie in the hour that came twice: --fold later.",
     "It tells when GPUs fail, not when they are back: repair times are the scenario's.",
     "The rate is not constant (15 double-bit errors in 2014, 1,290 in 2016): never pool the years.",
-    "13 spans overlap another of their slot, and 64 GPUs failed by DBE more than once.",
+    "13 spans overlap another of their slot, and 70 GPUs failed more than once.",
     "Give all 18,688 slots as nodes; 512 service nodes of the machine have no GPU and do not occur.",
 )
 ENDS = False
@@ -52,7 +52,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     if table.frame.is_empty():
         raise InputError(file, "no rows below the header", "life spans", "the file may be cut off")
     if options.tz is None:
-        raise options.zone_needed(file, str(table.frame["remove"].first()))
+        found = f"times without a zone, such as {table.frame['remove'].first()!r}"
+        raise InputError(file, found, "the zone they are in", "--tz America/New_York, the clock of the site")
     frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
     inserted, removed = (parse_instants(frame[name], options) for name in ("insert", "remove"))
     frame = frame.with_columns(

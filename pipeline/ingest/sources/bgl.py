@@ -1,0 +1,166 @@
+"""Blue Gene/L and Thunderbird logs with alert tags, one line an entry (text).
+
+In: lines `TAG EPOCH YYYY.MM.DD NODE CLOCK ... MESSAGE`, the clock as Blue Gene/L writes it
+(`2005-06-03-15.42.50.675872`) or as syslog does (`Nov 9 12:01:01`). Out: one `onset` a line; the tag `-` is
+no alert and severity info, another tag is the code. The instant is the epoch's second, with the microseconds
+of the clock where it has them.
+Easy to get wrong: the words FATAL and FAILURE of a line are no alert, the tag is. The clock is local time
+without a zone and, for Thunderbird, not that of the site: it is used to check the epoch, never to date a
+line. A location that names a chip on a card is a node; a shorter one is a rack, midplane or board: a domain.
+Source: Oliner and Stearley, "What supercomputers say" (DSN 2007); the format as kept by loghub.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+from pipeline.errors import InputError
+from pipeline.ingest.csvtext import Table, first
+from pipeline.ingest.parsing import NO_NODE, Options, Parsed, PublicFile, bounded, decode
+from pipeline.units import US_PER_S
+
+VERSION = "1"
+TITLE = "Blue Gene/L and Thunderbird logs (loghub)"
+LICENSE = "research and academic use only; keep the notice of loghub"
+HOMEPAGE = "https://github.com/logpai/loghub"
+PUBLIC: dict[str, PublicFile] = {}
+EXPORT = ""
+FLAGS = ()
+TRAPS = (
+    "Only a tag other than - is an alert: the words FATAL and FAILURE of a line are not.",
+    "An alert does not say that the node was lost: those of applications are app, all others down.",
+    "It tells no end: repair times are the scenario's.",
+    "One fault writes thousands of lines: they are folded per node and tag when timelines are built.",
+)
+ENDS = False
+
+_LINE = r"^(\S+) ([0-9]{9,10}) [0-9]{4}\.[0-9]{2}\.[0-9]{2} (\S+) (.*)$"
+_CLOCK = (
+    r"^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}\.([0-9]{2})\.([0-9]{2})\.([0-9]{6})"
+    r"|[A-Z][a-z]{2} {1,2}[0-9]{1,2} [0-9]{2}:([0-9]{2}):([0-9]{2})) (\S+) ?(.*)$"
+)
+_HEAD = re.compile(rb"\S+ [0-9]{9,10} [0-9]{4}\.[0-9]{2}\.[0-9]{2} \S+ ")
+_QUARTER_S = 900  # every zone is whole quarters of an hour from UTC
+_NOWHERE = ("NULL", "UNKNOWN_LOCATION", "-")
+_CHIP = r"-[CI]:J[0-9]{2}"
+_PART = r"^R[0-9A-F]{2}(?:$|-)"
+
+# The tag's meaning; one that is absent is of unknown component. Tags of applications begin with APP.
+COMPONENTS = {
+    "KERNDTLB": "host",
+    "KERNSTOR": "host",  # an interrupt of the processor's memory access, not of a disk
+    "KERNMC": "host",
+    "KERNMICRO": "host",
+    "KERNEXT": "host",
+    "KERNFLOAT": "host",
+    "KERNTLBE": "host",
+    "KERNBIT": "host",
+    "KERNPOW": "power",
+    "MONPOW": "power",
+    "KERNMNTF": "storage",
+    "KERNMNT": "storage",
+    "KERNFSHUT": "storage",
+    "KERNNOETH": "nic",
+    "KERNSOCK": "nic",
+    "KERNCON": "nic",
+    "LINKDISC": "cable",
+    "LINKIAP": "cable",
+    "LINKPAP": "cable",
+    "LINKBLL": "cable",
+    "KERNTERM": "software",
+    "KERNREC": "software",
+    "KERNRTSP": "software",
+    "KERNRTSA": "software",
+    "KERNPAN": "software",
+    "KERNPROG": "software",
+    "KERNSERV": "software",
+    "MMCS": "software",
+    "CPU": "host",
+    "ECC": "host",
+    "NMI": "host",
+    "EXT_FS": "storage",
+    "EXT_INODE": "storage",
+    "CHK_DSK": "storage",
+    "SCSI": "storage",
+    "MPT": "storage",
+    "N_LUSTRE": "storage",
+    "N_NFS": "storage",
+    "VAPI": "nic",
+    "PAN": "software",
+    "N_AUTH": "software",
+    "N_CALL_TR": "software",
+    "N_OOM": "software",
+}
+
+
+def read(data: bytes, file: str, options: Options) -> Parsed:
+    """Return every line as an event, and those refused with the reason."""
+    text = decode(data, file).replace("\r\n", "\n")
+    lines = pl.Series("line", text.split("\n"), dtype=pl.String)
+    lines = lines.filter(lines.str.contains(r"\S"))
+    parts = pl.col("line").str.extract_groups(_LINE).struct
+    frame = lines.to_frame().select(
+        tag=parts.field("1"),
+        epoch=parts.field("2").cast(pl.Int64),
+        place=parts.field("3"),
+        rest=parts.field("4"),
+    )
+    if not frame.filter(pl.col("tag").is_not_null()).height:
+        expected = (
+            "lines such as `- 1117838570 2005.06.03 R02-M1-N0-C:J12-U11 2005-06-03-15.42.50.675872 ...`"
+        )
+        raise InputError(file, "no line of Blue Gene/L or Thunderbird", expected)
+    clock = pl.col("rest").str.extract_groups(_CLOCK).struct
+    digits: Any = clock.field("3").cast(pl.Int64)
+    frame = frame.with_columns(
+        minute=pl.coalesce(clock.field("1"), clock.field("4")).cast(pl.Int64),
+        second=pl.coalesce(clock.field("2"), clock.field("5")).cast(pl.Int64),
+        told=clock.field("7"),
+        us=pl.col("epoch") * US_PER_S + digits.fill_null(0),
+        place=pl.when(~pl.col("place").is_in(_NOWHERE)).then("place"),
+    )
+    instants = bounded(frame.select("us", reason=pl.lit(None, pl.String)), options)
+    frame = frame.with_columns(t_start=instants["us"], far=instants["reason"], shape=pl.lit(None, pl.String))
+    frame = frame.with_columns(_refusal().alias("refused")).with_row_index("row", offset=1)
+    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: lines).parsed(_events())
+
+
+def looks_like(head: bytes) -> bool:
+    """Return whether a file begins with such a line."""
+    return bool(_HEAD.match(head))
+
+
+def _refusal() -> pl.Expr:
+    differs = (pl.col("epoch") - pl.col("minute") * 60 - pl.col("second")) % _QUARTER_S != 0
+    return first(
+        (pl.col("tag").is_null(), "no line of Blue Gene/L or Thunderbird"),
+        (pl.col("minute").is_null(), "no clock time after the node"),
+        (differs, "epoch and clock time differ by no zone's offset"),
+        (pl.col("far").is_not_null(), pl.col("far")),
+        ((pl.col("tag") != "-") & pl.col("place").is_null(), NO_NODE),
+    )
+
+
+def _events() -> dict[str, pl.Expr]:
+    tag, place = pl.col("tag"), pl.col("place")
+    is_part = place.str.contains(_PART) & ~place.str.contains(_CHIP)
+    is_node = place.is_not_null() & ~is_part
+    is_alert, is_app = tag != "-", tag.str.starts_with("APP")
+    severity = (
+        pl.when(~is_alert).then(pl.lit("info")).when(is_app).then(pl.lit("app")).otherwise(pl.lit("down"))
+    )
+    known = tag.replace_strict(COMPONENTS, default="unknown", return_dtype=pl.String)
+    return {
+        "t_start": pl.col("t_start"),
+        "kind": pl.lit("onset"),
+        "node": pl.when(is_node).then(place),
+        "domain": pl.when(is_part).then(place),
+        "severity": severity,
+        "scope": pl.when(is_node).then(pl.lit("node")).otherwise(pl.lit("domain")),
+        "component": pl.when(is_app).then(pl.lit("software")).otherwise(known),
+        "code": pl.when(is_alert).then(tag).otherwise(pl.lit("none")),
+        "reason": pl.col("told"),
+    }
