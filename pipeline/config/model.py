@@ -45,7 +45,11 @@ class Trace:
     """Where failures come from: a log (`source`), rates (`preset`) or a log, resampled (`bootstrap`)."""
 
     source: str | None = _key("log format, a name from `goodput sources`", None)
-    path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
+    path: str | None = _key(
+        "the log, relative to the scenario file; left out: the public file or, with `cluster` or without a "
+        "public file, all that was ingested",
+        None,
+    )
     cluster: str | None = _key("only the events of this cluster, a name given to `goodput ingest`", None)
     tz: str | None = _key("zone of a log whose times have none, e.g. UTC or Europe/Berlin", None)
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
@@ -94,6 +98,10 @@ class Trace:
             if choice is not None:
                 return 0.0 if choice in {"info", "degraded"} else self.app_faults_per_1000_node_d
         return self.app_faults_per_1000_node_d
+
+    def redraw_seed(self, number: int) -> int:
+        """Seed of the n-th redraw: the n-th after the trace's own, 0 after the highest."""
+        return (self.seed + number) % (MOST_SEED + 1)
 
     @property
     def is_synthetic(self) -> bool:

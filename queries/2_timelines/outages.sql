@@ -7,8 +7,8 @@
 --   its onset. A repeated onset of an open fault opens nothing; a clear of no open fault closes nothing.
 --   An open interval that another file tells again with its end (a log that has grown since) is that one outage;
 --   two rows of one file stay two, and one row of two versions of a file is at the same place in both.
---   An assumed app-level fault has no length, no node and no row of a log behind it (events = 0); the scenario's
---   severities do not change it.
+--   An assumed app-level fault has no length, no node and no row of a log behind it (events = 0). The scenario's
+--   severities may leave all of them out, and turn none into an outage.
 with
 
 events as (

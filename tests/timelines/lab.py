@@ -106,6 +106,7 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "domain_size": domain_size,
         "repair_scale_frac": 1.0,
         "left_out": [],
+        "left_out_components": [],
         "left_out_nodes": [],
         **more,
     }
