@@ -289,7 +289,8 @@ def half_repair(row: Row) -> str:
     more = "more" if gain >= 0 else "fewer"
     low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
     between = f", {low.removesuffix(' points')} to {high}" if row["placements"] > 1 and low != high else ""
-    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])}{between})"
+    why = "" if gain >= 0 else ": more GPUs at work are more GPUs that can fail"
+    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])}{between}){why}"
 
 
 def may_compute(row: Row) -> str:
