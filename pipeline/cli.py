@@ -82,7 +82,10 @@ def parser() -> argparse.ArgumentParser:
     report = chosen.add_parser("report", help="ledgers into a page, or its figures as files")
     report.add_argument("scenario", metavar="SCENARIO", help="a shipped scenario, or a .toml file")
     report.add_argument(
-        "--format", default="html", metavar="LIST", help=f"comma-separated: {', '.join(REPORT_FORMATS)}"
+        "--format",
+        default="html",
+        metavar="LIST",
+        help=f"comma-separated: {', '.join(REPORT_FORMATS)} (default html)",
     )
 
     ingest = chosen.add_parser("ingest", help="a log into events and rejects")

@@ -293,6 +293,8 @@ TABLES["unpaired_clears"] = _columns(
     ("t", TIME, "instant of the clear, UTC"),
     ("code", TEXT, "the fault that was not open"),
 )
+# Tables that only the next stage reads: the catalog has no view of them.
+HIDDEN_TABLES = ("redrawn_events", "what_if_gpu_downtime", "what_if_onsets")
 TABLE_MEANING = {
     "events": "accepted log rows, each once",
     "rejects": "refused log rows with the reason",

@@ -64,6 +64,22 @@ WRONG = [
     ("[cluster]", "[cluster]\nplacement_seeds = [1, 1]", ["placement_seeds", "different"]),
     ("[cluster]", '[cluster]\nplacement = "listed"\nplacement_seeds = [1, 2]', ["listed", "one seed"]),
     ("[cluster]", '[trace.severity]\ngpu = "dead"\n[cluster]', ["severity", "gpu", "dead", "degraded"]),
+    ("[cluster]", '[trace.severity]\ngpu = "donw"\n[cluster]', ["donw", "did you mean 'down'"]),
+    ("tp = 16", 'tp = "16"', ["a whole number, at least 1"]),
+    ("[cluster]", '[cluster]\nplacement_seeds = "0"', ["placement_seeds", "'0'", "a list of whole numbers"]),
+    ("[cluster]", "[cluster]\nplacement = 1", ["placement", "1", "one of listed, random, topology"]),
+    ("[cluster]", "[cluster]\nblast_radius = 1", ["blast_radius", "1", "a table"]),
+    ("[job]", "[power]\ncurve = 1\n[job]", ["curve", "1", "a list of [a number, a number]"]),
+    (
+        "[job]",
+        "[costs]\ncheckpoint_interval_s = []\n[job]",
+        ["checkpoint_interval_s", "[]", "a number, more than 0", "or one of daly, young"],
+    ),
+    (
+        'window = ["2024-01-01T00:00Z", "2024-02-01T00:00Z"]',
+        "window_d = [0, 50000]",
+        ["window_d", "[0, 50000]", "0 <= from < to < 40,000"],
+    ),
 ]
 
 
@@ -128,6 +144,7 @@ def test_every_key_is_listed_with_its_meaning() -> None:
     listed = dict(config.keys())
     assert listed["[job] tp"] == "tensor-parallel degree (required)"
     assert listed["[costs] detect_s"].endswith("(default 120)")
+    assert listed["[cluster] nodes"].endswith("left out: those of the topology")
     assert all(listed.values())
 
 

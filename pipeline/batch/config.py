@@ -104,7 +104,11 @@ def name_of(scenario: str) -> str:
 def root_of(path: Path, document: Mapping[str, Any]) -> Path | None:
     """Return the root that a document names, if it does; the rest of it may be wrong."""
     root = document.get("root")
-    return path.parent / root if isinstance(root, str) and root else None
+    return path.parent / root if isinstance(root, str) and _is_path(root) else None
+
+
+def _is_path(text: str) -> bool:
+    return bool(text) and "\0" not in text
 
 
 def parse(path: Path, document: Mapping[str, Any]) -> Batch:
@@ -118,8 +122,8 @@ def parse(path: Path, document: Mapping[str, Any]) -> Batch:
     batch = Batch(path=path, drops=drops, **values)
     if not batch.scenarios and not batch.drops:
         raise InputError(where, "nothing to do", "scenarios = [...], or a [[drop]] table, or both")
-    if batch.root == "":
-        raise InputError(f"{where} root", "found ''", "a folder, relative to this file")
+    if batch.root is not None and not _is_path(batch.root):
+        raise InputError(f"{where} root", f"found {batch.root!r}", "a folder, relative to this file")
     # Results go by the scenario's name: two files of one name would write over each other every night.
     for name, times in Counter(map(name_of, batch.scenarios)).items():
         if times > 1:

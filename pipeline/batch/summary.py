@@ -203,8 +203,9 @@ def _last_success(lake: Lake) -> str | None:
 
 
 def _drop_lines(drop: DropResult) -> list[str]:
+    files = "file" if drop.files_found == 1 else "files"
     counts = (
-        f"{drop.files_found} files: {drop.files_ingested} ingested, {drop.files_skipped} known, "
+        f"{drop.files_found} {files}: {drop.files_ingested} ingested, {drop.files_skipped} known, "
         f"{drop.files_left} still being written, {drop.files_failed} failed; "
         f"{drop.rows_read:,} rows read, {drop.rows_rejected:,} rejected"
     )

@@ -59,7 +59,11 @@ class Trace:
     """
 
     source: str | None = _key("log format, a name from `goodput sources`", None)
-    path: str | None = _key("the log, relative to the scenario file; left out: the public file", None)
+    path: str | None = _key(
+        "the log, relative to the scenario file; left out: the public file or, with `cluster` or without a "
+        "public file, all that was ingested",
+        None,
+    )
     cluster: str | None = _key(
         "only the events of this cluster, a name given to `goodput ingest`; without source: all its logs",
         None,
@@ -129,6 +133,10 @@ class Trace:
             if choice is not None:
                 return 0.0 if choice in {"info", "degraded"} else self.app_faults_per_1000_node_d
         return self.app_faults_per_1000_node_d
+
+    def redraw_seed(self, number: int) -> int:
+        """Seed of the n-th redraw: the n-th after the trace's own, 0 after the highest."""
+        return (self.seed + number) % (MOST_SEED + 1)
 
     @property
     def is_synthetic(self) -> bool:

@@ -80,7 +80,7 @@ def keys() -> list[tuple[str, str]]:
             about = item.metadata["doc"] + (f"; one of {', '.join(words)}" if words else "")
             if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
                 about += " (required)"
-            elif item.default not in (dataclasses.MISSING, None, (), ""):
+            elif item.default not in (dataclasses.MISSING, None, (), "") and "left out: " not in about:
                 about += f" (default {_default(item.default)})"
             rows.append((name, about))
     return rows
@@ -228,6 +228,11 @@ def _in_range(where: str, value: Any, rule: Mapping[str, Any]) -> None:
 
 
 def _range_words(rule: Mapping[str, Any]) -> str:
+    limits = _limits(rule)
+    return f"a number, {limits}" if limits else "a finite number"
+
+
+def _limits(rule: Mapping[str, Any]) -> str:
     parts = []
     if rule.get("low") is not None:
         parts.append(f"at least {rule['low']}")
@@ -235,11 +240,28 @@ def _range_words(rule: Mapping[str, Any]) -> str:
         parts.append(f"more than {rule['above']}")
     if rule.get("high") is not None:
         parts.append(f"at most {rule['high']}")
-    return "a number, " + " and ".join(parts) if parts else "a finite number"
+    return " and ".join(parts)
 
 
 def _type_words(options: tuple[Any, ...], rule: Mapping[str, Any]) -> str:
-    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-    words = [names.get(option, f"a list like {option}".replace("typing.", "")) for option in options]
-    text = " or ".join(words)
+    words, limits, parts = rule.get("words"), _limits(rule), []
+    for option in options:
+        if option is str:
+            parts.append(f"one of {listed(words)}" if words else "text")
+        else:
+            parts.append(f"{_kind_words(option)}, {limits}" if limits else _kind_words(option))
+    text = " or ".join(parts)
     return f"{text} ({rule['doc']})" if rule.get("doc") else text
+
+
+def _kind_words(option: Any) -> str:
+    """Return what a value of a type is, in words: `tuple[int, ...]` is a list of whole numbers."""
+    inner = typing.get_args(option)
+    if typing.get_origin(option) is dict:
+        return "a table"
+    if inner and inner[-1] is Ellipsis:
+        item = _kind_words(inner[0])
+        return f"a list of {item}" if item.startswith("[") else f"a list of {item.removeprefix('a ')}s"
+    if inner:
+        return f"[{', '.join(map(_kind_words, inner))}]"
+    return {str: "text", int: "a whole number", float: "a number"}.get(option, "true or false")

@@ -78,7 +78,8 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
         expected = "one of window_d = [from, to] and window = [from, to]"
         raise InputError(place, "no window, or two", expected)
     if trace.window_d is not None and not 0 <= trace.window_d[0] < trace.window_d[1] < 40_000:
-        raise InputError(f"{place} window_d", f"found {list(trace.window_d)}", "0 <= from < to, in days")
+        found = f"found {list(trace.window_d)}"
+        raise InputError(f"{place} window_d", found, "0 <= from < to < 40,000, in days")
     if trace.window is not None:
         first, last = (instant(f"{place} window", text) for text in trace.window)
         if first >= last:
@@ -86,7 +87,10 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
     _check_repairs(f"{place}.assumed_repair_h", trace.assumed_repair_h)
     for key, word in trace.severity.items():
         if word not in SEVERITIES:
-            raise InputError(f"{place}.severity {key!r}", f"found {word!r}", f"one of {listed(SEVERITIES)}")
+            expected = f"one of {listed(SEVERITIES)}"
+            raise InputError(
+                f"{place}.severity {key!r}", f"found {word!r}", expected, nearest(word, SEVERITIES)
+            )
 
 
 def _check_repairs(place: str, chosen: Mapping[str, float]) -> None:

@@ -167,6 +167,7 @@ class Lake:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._read: tuple[tuple[int, int, int], Mapping[str, Record]] | None = None
 
     def path(self, *parts: str) -> Path:
         """Return a path under the root."""
@@ -207,21 +208,19 @@ class Lake:
 
     def records(self) -> dict[str, Record]:
         """Return the current record of every stage and scope, by `stage/scope`."""
+        return dict(self._current())
+
+    def _current(self) -> Mapping[str, Record]:
+        """Return the records of the manifest, parsed again only when another file has taken its place."""
         path = self.root / MANIFEST
-        if not path.is_file():
-            return {}
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if document["format"] != _FORMAT:
-                raise InputError(str(path), f"format {document['format']!r}", f"format {_FORMAT}", _REBUILD)
-            return {
-                key: Record(
-                    **{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}}
-                )
-                for key, row in document["records"].items()
-            }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
+            found = path.stat()
+        except FileNotFoundError:
+            return {}
+        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if self._read is None or self._read[0] != version:
+            self._read = (version, _parsed(path))
+        return self._read[1]
 
     def record(self, stage: str, scope: str) -> Record | None:
         """Return the current record of a stage for a scope, if its files are there as they were written.
@@ -229,7 +228,7 @@ class Lake:
         A page and the catalog have fixed names: after a kill between such a file and its record, the
         file is of another run than the record says.
         """
-        found = self.records().get(f"{stage}/{scope}")
+        found = self._current().get(f"{stage}/{scope}")
         if found and all(self.is_intact(output) for output in found.outputs.values()):
             return found
         return None
@@ -279,6 +278,20 @@ def _locks_within(stream: IO[str], wait_s: float) -> bool:
 
 
 _REBUILD = "remove the folder and run again; raw logs are not in it unless they were fetched"
+
+
+def _parsed(path: Path) -> dict[str, Record]:
+    """Return the records of a manifest; raise InputError when it is not one of ours."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["format"] != _FORMAT:
+            raise InputError(str(path), f"format {document['format']!r}", f"format {_FORMAT}", _REBUILD)
+        return {
+            key: Record(**{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}})
+            for key, row in document["records"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
 
 
 def _plain(record: Record) -> dict[str, Any]:

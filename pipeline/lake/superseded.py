@@ -5,6 +5,7 @@ the manifest names it. Readers who opened the catalog before it was rewritten go
 Easy to get wrong: a file's own time says when it was written, not when its last reader may have come: a
 table of last year may have been current until a minute ago. So `superseded.json` keeps when each was first
 seen without a record, and its days are counted from there. A table that becomes current again is forgotten.
+Temporary files of killed writers are no business of this module: who takes the lock removes them.
 The caller of `clean` holds the lake's lock and has renewed the catalog, which may not name a file that goes.
 """
 
@@ -18,13 +19,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from pipeline.lake.store import Lake, remove, write_bytes
-from pipeline.schema import TABLES
+from pipeline.schema import HIDDEN_TABLES, TABLES
 
 SEEN = "superseded.json"
 # The stages whose runs have a folder each; pages and the catalog are replaced where they stand.
 STAGES = ("ingest", "synth", "timelines", "replay")
+_NAMES = {*TABLES, *HIDDEN_TABLES}
 _RUN_FOLDER = re.compile(r"[0-9a-f]{16}")
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `store.replacing` names what it writes
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,12 @@ def find(lake: Lake) -> list[Path]:
     return sorted(path for path in _tables(lake) if path.relative_to(lake.root).as_posix() not in used)
 
 
-def abandoned(lake: Lake) -> list[Path]:
-    """Return the temporary files of writers that were killed, or that write at this moment, sorted."""
-    hidden = lake.root.rglob(".*.tmp")
-    return sorted(
-        path
-        for path in hidden
-        if _TEMPORARY.fullmatch(path.name) and path.is_file() and not path.is_symlink()
-    )
-
-
 def clean(lake: Lake, keep_d: float, at: datetime) -> Cleaned:
-    """Remove what was superseded or abandoned `keep_d` days before `at`, or earlier; remember the rest."""
+    """Remove what was superseded `keep_d` days before `at`, or earlier; remember the rest."""
     before, due = _seen(lake), at - timedelta(days=keep_d)
     waiting: dict[str, datetime] = {}
     removed_bytes: list[int] = []
-    for path in (*find(lake), *abandoned(lake)):
+    for path in find(lake):
         name = path.relative_to(lake.root).as_posix()
         since = before.get(name, at)
         if since > due:
@@ -81,7 +72,7 @@ def _tables(lake: Lake) -> Iterator[Path]:
     for stage in STAGES:
         for path in lake.path(stage).rglob("*.parquet"):
             in_run = _RUN_FOLDER.fullmatch(path.parent.name)
-            if in_run and path.stem in TABLES and path.is_file() and not path.is_symlink():
+            if in_run and path.stem in _NAMES and path.is_file() and not path.is_symlink():
                 yield path
 
 

@@ -252,7 +252,7 @@ def load(lake: Lake, scenario: Scenario, timelines: Record) -> Failures:
 
     downtime = pl.read_parquet(lake.table(timelines, "gpu_downtime"), glob=False)
     onsets = pl.read_parquet(lake.table(timelines, "onsets"), glob=False)
-    return _failures(scenario, timelines, downtime, onsets)
+    return _failures(scenario, timelines, downtime, onsets, _rate_per_gpu_d(timelines))
 
 
 def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[str, Failures]]:
@@ -260,10 +260,10 @@ def _cases(lake: Lake, scenario: Scenario, timelines: Record) -> Iterable[tuple[
 
     downtime = pl.read_parquet(lake.table(timelines, "what_if_gpu_downtime"), glob=False)
     onsets = pl.read_parquet(lake.table(timelines, "what_if_onsets"), glob=False)
-    for name, left_out in timelines.facts["what_ifs"]:
+    for name, words, components in timelines.facts["what_ifs"]:
         chosen = pl.col("what_if") == name
         mine = downtime.filter(chosen), onsets.filter(chosen)
-        yield name, _failures(scenario, timelines, *mine, left_out)
+        yield name, _failures(scenario, timelines, *mine, _rate_per_gpu_d(timelines, words, components))
 
 
 def _failures(
@@ -271,7 +271,7 @@ def _failures(
     timelines: Record,
     downtime: pl.DataFrame,
     onsets: pl.DataFrame,
-    left_out: Sequence[str] = (),
+    rate_per_gpu_d: float | None,
 ) -> Failures:
     import polars as pl
 
@@ -287,13 +287,19 @@ def _failures(
             window_us=timelines.facts["window_us"],
         )
         counts[seed] = mine["outage_id"].n_unique()
-    return Failures(histories, counts, _rate_per_gpu_d(timelines, left_out))
+    return Failures(histories, counts, rate_per_gpu_d)
 
 
-def _rate_per_gpu_d(timelines: Record, left_out: Sequence[str]) -> float | None:
+def _rate_per_gpu_d(
+    timelines: Record, words: Sequence[str] = (), components: Sequence[str] = ()
+) -> float | None:
     """Return a synthetic trace's rate of interrupting faults, without those that a what-if leaves out."""
     rates = timelines.facts.get("rates")
     if rates is None:
         return None
-    kept = [rate for rate in rates if not {rate["component"], rate["reason"]} & set(left_out)]
+    kept = [
+        rate
+        for rate in rates
+        if rate["component"] not in {*words, *components} and rate["reason"] not in words
+    ]
     return fsum(rate["per_gpu_d"] for rate in kept)

@@ -2,7 +2,8 @@
 
 In: the engine's stops and the `onsets` of the same placement. Out: rows of `stops`, one per stop and outage
 that struck it; several at one instant share its cost evenly. Easy to get wrong: an onset on GPUs that were
-not in use stops nothing, and a row's `share_frac` is what keeps sums over rows equal to the ledger.
+not in use stops nothing; outages that strike one domain at one instant are listed one by one by the engine;
+and a row's `share_frac` is what keeps sums over rows equal to the ledger.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `stops`; `about` holds the columns that all rows of one replay share."""
     for stop in stops:
-        struck = dict(stop.struck)
+        struck: dict[int, int] = {}
+        for domain, mask in stop.struck:
+            struck[domain] = struck.get(domain, 0) | mask
         outages = sorted(
             {
                 cause.outage_id

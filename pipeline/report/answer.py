@@ -61,8 +61,10 @@ _WHEN = {
     "stretch": "if it is fixed and iterations get longer",
 }
 HINDSIGHT = "Each policy's spare domains were chosen with hindsight on the same failures."
-ONE_PERIOD = " The range covers where the failed nodes lie in domains, not another period of failures."
-DRAWS = " Further draws are other failures of the same kind, at the same split; their range is no bound."
+ONE_PERIOD = (
+    "The range over placements covers where the failed nodes lie in domains, not another period of failures."
+)
+DRAWS = "Further draws are other failures of the same kind, at the same split; their range is no bound."
 
 
 def cards(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -115,9 +117,11 @@ def warnings(quality: Sequence[Row]) -> list[str]:
     found = []
     refused = counts.get("rows rejected")
     if refused and refused["count"]:
-        reason = counts["rejected because"]["reason"]
+        why = counts["rejected because"]
+        most = ", most of them" if 2 * why["count"] > refused["count"] else ", for example"
+        because = f"{'' if why['count'] == refused['count'] else most} because: {why['reason']}"
         share = f"{whole(refused['count'])} of {whole(refused['of_count'])} rows of the log"
-        found.append(f"{share} were rejected and are not in the answer, most of them because: {reason}")
+        found.append(f"{share} were rejected and are not in the answer{because}")
     if counts["clears of no open fault"]["count"]:
         found.append(f"{plural(counts['clears of no open fault']['count'], 'clear')} closed no open fault")
     for item, words in (
@@ -148,7 +152,12 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
         found.append(MAY_COMPUTE.format(theme.listing(scenario.trace.may_compute)))
     elif faults["outages"] and faults["down"] == faults["outages"] and not chosen:
         found.append(ALL_DOWN)
-    return [*filter(None, found), HINDSIGHT]
+    doubts = [HINDSIGHT]
+    if len(scenario.cluster.placement_seeds) > 1:
+        doubts.append(ONE_PERIOD)
+    if scenario.trace.is_synthetic and scenario.trace.redraws:
+        doubts.append(DRAWS)
+    return [*filter(None, found), " ".join(doubts)]
 
 
 def assumed(scenario: Scenario, faults: Row) -> str:
@@ -280,7 +289,8 @@ def half_repair(row: Row) -> str:
     more = "more" if gain >= 0 else "fewer"
     low, high = points(row["half_repair_gain_low_frac"]), points(row["half_repair_gain_high_frac"])
     between = f", {low.removesuffix(' points')} to {high}" if row["placements"] > 1 and low != high else ""
-    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])}{between})"
+    why = "" if gain >= 0 else ": more GPUs at work are more GPUs that can fail"
+    return f"{whole(abs(gain))} GPU-hours a day {more} ({points(row['half_repair_gain_frac'])}{between}){why}"
 
 
 def may_compute(row: Row) -> str:

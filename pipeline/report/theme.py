@@ -195,6 +195,32 @@ def share_axis(**more: Any) -> alt.Axis:
     return alt.Axis(**{"format": ".0%", "labelExpr": "replace(datum.label, '%', '\u202f%')", **more})
 
 
+def with_room(
+    left: Sequence[tuple[float, str]],
+    right: Sequence[tuple[float, str]],
+    *,
+    narrowest: float,
+    least: float,
+) -> list[float]:
+    """Return an axis' ends: the values, with room for the words to the left and right of them.
+
+    The words, in small type, fit beside their values on a plot that is `narrowest` pixels wide. An axis of
+    values that are alike is `least` long.
+    """
+    reached = [value for value, _ in (*left, *right)]
+    middle, span = (min(reached) + max(reached)) / 2, max(max(reached) - min(reached), least)
+    low, high = middle - span / 2, middle + span / 2
+    for _ in range(50):  # a longer axis makes words longer in its unit
+        a_pixel = (high - low) / narrowest
+        low = min([low, *(value - a_pixel * _length(words) for value, words in left)])
+        high = max([high, *(value + a_pixel * _length(words) for value, words in right)])
+    return [low, high]
+
+
+def _length(words: str) -> float:
+    return 6 + 5 * len(words) if words else 0
+
+
 def stacked(
     charts: Sequence[Any],
     *,
@@ -207,8 +233,10 @@ def stacked(
 
     A legend of long words stands in one column on a narrow page.
     """
-    chart = alt.vconcat(*charts, spacing=spacing) if len(charts) > 1 else charts[0]
-    return chart.properties(usermeta={"left": left, "right": right, "long_legend": long_legend})
+    # A single panel too: the legend of a stack stands above it, that of a chart beside its axis' title.
+    return alt.vconcat(*charts, spacing=spacing).properties(
+        usermeta={"left": left, "right": right, "long_legend": long_legend}
+    )
 
 
 def layered(layers: Sequence[Any]) -> Any:
@@ -254,7 +282,7 @@ def config() -> dict[str, Any]:
         "view": {"stroke": None},
         "padding": 2,
         "axis": axis,
-        "axisX": {"grid": False},
+        "axisX": {"grid": False, "labelSeparation": 6},
         # A y title lies flat above its axis, where it can be read; the extent is fixed for the page.
         "axisY": {
             "domain": False,

@@ -65,12 +65,12 @@ def rate(scenario: Scenario) -> dict[str, Any]:
 def table(scenario: Scenario, start: datetime, window_us: int, redraw: int = 0) -> pa.Table:
     """Return the faults of a scenario's window as `assumed_faults(outage_id, t_start, component, reason)`.
 
-    The n-th redraw is from the seed that is n further.
+    The n-th redraw is from the seed that draws the n-th redraw of a synthetic trace.
     """
     import pyarrow as pa
 
     trace = scenario.trace
-    seed = trace.seed + redraw
+    seed = trace.redraw_seed(redraw)
     found = instants_us(trace.assumed_per_1000_node_d, nodes_of_pool(scenario), window_us, seed)
     return pa.table(
         {

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Window = tuple[datetime, datetime]
 
-_PARAMETERS = {"scenario": "", "repair_scale_frac": 1.0, "without_component": ""}
 _SCHEMA_GIVEN = ("ingested_events", "severity_choices", "assumed_faults")
 
 
@@ -92,7 +91,7 @@ def load(lake: Lake, sources: Sequence[Record], observed: Window, nodes: int, wh
             "create temp table assumed_faults "
             "(outage_id varchar, t_start timestamp, component varchar, reason varchar)"
         )
-        sql.build(con, queries(), {**_PARAMETERS, "window_start": first, "window_end": last})
+        sql.build(con, queries(), {"scenario": "", "window_start": first, "window_end": last})
         outages = con.sql(
             "select outages.*, epoch_us(outages.t_start) as start_us, epoch_us(outages.t_end) as end_us, "
             "scope, domain from outages inner join events on event_id = outage_id "

@@ -19,7 +19,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.config.model import MOST_SEED
 from pipeline.errors import InputError
 from pipeline.lake import stages
 from pipeline.schema import arrow_schema
@@ -180,7 +179,7 @@ def _stage(
 
 def _further(trace: Trace) -> list[int]:
     """Return the seeds of a trace's redraws: those that follow its own."""
-    return [(trace.seed + number) % (MOST_SEED + 1) for number in range(1, trace.redraws + 1)]
+    return [trace.redraw_seed(number) for number in range(1, trace.redraws + 1)]
 
 
 def _redrawn(draws: Sequence[pa.Table]) -> pa.Table:

@@ -1,9 +1,8 @@
 """Stage 2: events -> timelines, in SQL.
 
-In: the `events` tables of stage 1. Out: outages, placements, gpu_downtime, onsets, domain_timeline,
-cluster_timeline, domain_tail, for every placement seed, and the downtime of the report's
-what-ifs (repairs twice as fast; each component left out). The rules in `queries/checks` hold, or
-the stage fails and the last good tables stay.
+In: the `events` tables of stage 1. Out: the tables `STORED`, for every placement seed, and the downtime and
+onsets of the report's what-ifs (other repair times; components, reasons or the worst nodes left out; redraws
+of a synthetic trace). The rules in `queries/checks` hold, or the stage fails and the last good tables stay.
 """
 
 from __future__ import annotations
@@ -76,12 +75,14 @@ class Window:
 class WhatIf(NamedTuple):
     """The same log, but with other repair times, or with components, reasons or nodes that never fail.
 
-    Or another draw of a synthetic trace, numbered from 1.
+    Words in `left_out` are components or reasons; `left_out_components` never match a reason, which may be
+    any text of the log, "power" among them. Or another draw of a synthetic trace, numbered from 1.
     """
 
     name: str
     repair_scale_frac: float = 1.0
     left_out: tuple[str, ...] = ()
+    left_out_components: tuple[str, ...] = ()
     left_out_nodes: tuple[str, ...] = ()
     redraw: int = 0
 
@@ -182,6 +183,7 @@ def _tables(
         "cause_lead_s": scenario.trace.cause_lead_s,
         "repair_scale_frac": 1.0,
         "left_out": [],
+        "left_out_components": [],
         "left_out_nodes": [],
     }
     chain = sql.ordered(
@@ -208,7 +210,7 @@ def _tables(
         "domain_size": scenario.cluster.domain_size,
         **span,
         **about,
-        "what_ifs": [[case.name, list(case.left_out)] for case in cases],
+        "what_ifs": [[case.name, [*case.left_out], [*case.left_out_components]] for case in cases],
         **counts,
     }
     return tables, facts
@@ -422,7 +424,7 @@ def _what_if_cases(con: duckdb.DuckDBPyConnection, trace: config.Trace) -> list[
     ]
     if trace.may_compute:
         cases.append(WhatIf(MAY_COMPUTE, left_out=trace.may_compute))
-    cases += [WhatIf(WITHOUT + component, left_out=(component,)) for (component,) in components]
+    cases += [WhatIf(WITHOUT + component, left_out_components=(component,)) for (component,) in components]
     if lemons:
         cases.append(WhatIf(HEALTHY_LEMONS, left_out_nodes=tuple(node for (node,) in lemons)))
     redraws = range(1, trace.redraws + 1) if trace.is_synthetic else ()
@@ -458,6 +460,7 @@ def _what_ifs(
         changed = {
             "repair_scale_frac": case.repair_scale_frac,
             "left_out": list(case.left_out),
+            "left_out_components": list(case.left_out_components),
             "left_out_nodes": list(case.left_out_nodes),
         }
         sql.build(con, steps, {**parameters, **changed})

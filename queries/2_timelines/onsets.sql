@@ -20,6 +20,7 @@ app_faults as (
         severity = 'app'
         and not list_contains($left_out::varchar[], component)
         and not list_contains($left_out::varchar[], coalesce(reason, ''))
+        and not list_contains($left_out_components::varchar[], component)
         and not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
 ),
 

@@ -4,8 +4,10 @@
 -- units: t_start_us, t_end_us are microseconds since the window's start, clipped to it
 -- source: model.md section 2, rule 5
 -- caveat: only severity down takes GPUs; for what-ifs, repair_scale_frac shortens or stretches repairs and
---   left_out names components or reasons, and left_out_nodes nodes, that never fail.
---   An outage clipped at the window's start keeps t_start_us = 0, which sets the initial state.
+--   left_out names components or reasons, and left_out_nodes nodes, that never fail; a fault of a domain is no
+--   node's and stays.
+--   An outage clipped at the window's start keeps t_start_us = 0, which sets the initial state. One that ended
+--   before the window stays outside, also where repairs are stretched.
 --   A blast radius widens a fault and never narrows it: a node that is down is down as a whole whatever its
 --   component's radius. n GPUs are the faulty one and those after it, going on at the domain's first GPU; a
 --   domain is the one that the GPU, or any part of the node, lies in. A fault of a domain goes by the domain's
@@ -43,7 +45,11 @@ in_window as (
     where
         not list_contains($left_out::varchar[], component)
         and not list_contains($left_out::varchar[], coalesce(reason, ''))
-        and not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
+        and not list_contains($left_out_components::varchar[], component)
+        and (
+            not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
+            or outage_id in (select outage_id from domain_faults)
+        )
 ),
 
 reaching as (

@@ -4,8 +4,7 @@
 -- units: fractions of the pool's GPU-hours; GPU-hours; GPU-hours a day; mean, lowest and highest over placements
 -- source: model.md sections 6 and 7
 -- caveat: the largest loss may be a choice (spare_idle) or a shape (static) and not a fault; gain is no loss.
---   redraw_: other draws of a synthetic trace, at the
---   same split and placements.
+--   redraw_ columns: other draws of a synthetic trace, at the same split and placements.
 with
 
 ranked as (

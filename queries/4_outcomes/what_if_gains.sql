@@ -3,8 +3,7 @@
 -- reads: what_ifs, splits, scenario_window
 -- units: gains in fractions of the pool's GPU-hours, GPU-hours, GPU-hours a day; mean over placements, for the
 --   fraction also lowest and highest
--- source: model.md section 8; half_repair: repairs twice as fast; may_compute: faults that may leave
---   a node computing do not stop it; without_X: component X never fails
+-- source: model.md section 8; the column what_if of the table what_ifs says what each name means
 -- caveat: at the split that is best as logged; a new best split could gain more. Gains of components do not
 --   add up: GPUs that two faults hold down come back only when both are gone.
 with

@@ -32,6 +32,8 @@ DROP = '[[drop]]\nsource = "intervals"\npath = "in"\n'
         ('keep_old_d = "week"\n' + DROP, "keep_old_d: found 'week'.*a number"),
         ("wait_lock_s = inf\n" + DROP, "wait_lock_s: found inf"),
         ('root = ""\n' + DROP, "root: found ''"),
+        ('root = "a\\u0000b"\n' + DROP, r"root: found 'a\\x00b'.*a folder"),
+        ('settle_s = "60"\n' + DROP, "settle_s: found '60'.*a number, at least 0 and at most 86400"),
         ('scenarios = "demo"', "scenarios: found 'demo'"),
         ('scenarios = ["a/x.toml", "b/x.toml"]', "scenarios: 'x' 2 times.*each name once"),
         ('scenarios = ["demo", "demo"]', "'demo' 2 times"),

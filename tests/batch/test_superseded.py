@@ -17,7 +17,7 @@ from pipeline.config import load
 from pipeline.errors import InputError
 from pipeline.ingest import run as ingest
 from pipeline.lake import superseded
-from pipeline.lake.store import Lake, Record, remove
+from pipeline.lake.store import MANIFEST, Lake, Record, remove
 from pipeline.timelines import run as timelines
 
 NIGHT = datetime(2025, 3, 1, 2, 30, tzinfo=UTC)
@@ -52,15 +52,33 @@ def test_lost_memory_waits_anew(lake: Lake, content: str) -> None:
     assert superseded.clean(lake, 7, NIGHT + 8 * DAY).files_removed == 1
 
 
-def test_what_a_killed_writer_left_goes_too(lake: Lake) -> None:
-    """A temporary file of the store has the same days; a hidden file of another name is not ours."""
-    ours, mine = lake.path("reports/one/.index.html.k3_x90ab.tmp"), lake.path("reports/one/.notes.tmp")
-    ours.parent.mkdir(parents=True)
-    ours.write_text("half")
-    mine.write_text("mine")
-    assert superseded.clean(lake, 7, NIGHT).files_removed == 0
-    assert superseded.clean(lake, 7, NIGHT + 7 * DAY).files_removed == 2
-    assert mine.is_file() and not ours.exists()
+def test_every_table_that_a_run_writes_can_go(site: Site) -> None:
+    """Also the large ones that only the next stage reads, of a log and of a synthetic trace."""
+    site.run(full)
+    drawn = site.folder / "drawn.toml"
+    drawn.write_text(DRAWN)
+    with site.lake.lock():
+        ingest.stage(site.lake, load(str(drawn)), lambda _: None)
+    built = {path for stage in superseded.STAGES for path in site.lake.path(stage).rglob("*.parquet")}
+    assert {"redrawn_events", "what_if_gpu_downtime", "splits"} <= {path.stem for path in built}
+    site.lake.path(MANIFEST).unlink()
+    assert set(superseded.find(site.lake)) == built
+
+
+DRAWN = """
+[trace]
+preset = "rsc-1"
+days = 2
+redraws = 1
+[cluster]
+nodes = 8
+domain_size = 8
+[job]
+tp = 8
+[[policy]]
+name = "drop"
+response = "dp-drop"
+"""
 
 
 def test_zero_days_remove_at_once(lake: Lake) -> None:

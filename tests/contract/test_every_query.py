@@ -22,6 +22,7 @@ WINDOW = {
     "window_end",
     "window_us",
     "left_out",
+    "left_out_components",
     "left_out_nodes",
     "repair_scale_frac",
     "domain_size",

@@ -145,12 +145,12 @@ def kinds(readers: int) -> list[str]:
 def reads(
     kind: str, root: Path, versions: list[dict[str, Any]], stop: Path, seed: int
 ) -> tuple[int, list[str]]:
-    """Read until told to stop; return how often, and what was wrong."""
+    """Read until told to stop, once at least; return how often, and what was wrong."""
     dice, done = random.Random(seed), 0
     os.nice(10)  # twenty readers would leave a writer on two cores no time
     try:
         read = KINDS[kind](root, versions)
-        while not stop.exists():
+        while not (done and stop.exists()):
             if wrong := read():
                 return done, [f"{kind}: {wrong}"]
             done += 1

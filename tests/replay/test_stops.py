@@ -66,6 +66,14 @@ def onsets(*rows: tuple[int, str, int | None, int | None, int | None]) -> pl.Dat
     )
 
 
+def test_outages_of_one_domain_at_one_instant_share_a_stop() -> None:
+    """The engine lists each hit of a domain by itself: none of them hides another."""
+    by_tick = stops.causes(onsets((60, "a", 0, 0, 0), (60, "b", 0, 3, 3), (60, "c", 1, 0, 0)), START_US)
+    stop = Stop(60_000_000, "running", [(0, 0b0001), (0, 0b1000), (1, 0b0001)], app_fault=False)
+    found = [(row["outage_id"], row["share_frac"]) for row in stops.rows([stop], by_tick, START_US, {})]
+    assert found == [(outage, pytest.approx(1 / 3)) for outage in ("a", "b", "c")]
+
+
 def test_outages_at_one_instant_share_a_stop_evenly() -> None:
     """Two outages struck GPUs in use, a third one a GPU that was not; an app fault counts as one more."""
     by_tick = stops.causes(

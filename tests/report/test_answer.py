@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipeline import config
 from pipeline.report import answer, theme
 
 ROW: dict[str, Any] = {
@@ -45,6 +46,19 @@ ROW: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("scenario", "told"),
+    [
+        ("hbd64", [answer.HINDSIGHT, answer.ONE_PERIOD]),
+        ("boot32k", [answer.HINDSIGHT, answer.ONE_PERIOD, answer.DRAWS]),
+    ],
+)
+def test_the_last_note_says_what_the_ranges_are(scenario: str, told: list[str]) -> None:
+    """Placements are no other period of failures; further draws are, and no bound."""
+    faults = {"outages": 1, "down": 1, "app_faults": 0, "logged_app_faults": 0, "assumed_app_faults": 0}
+    assert answer.notes(config.load(scenario), faults)[-1] == " ".join(told)
+
+
 def test_the_answer_is_given_both_ways() -> None:
     """With faults that may leave a node computing, the lines tell what is kept if they do."""
     row = ROW | {"may_compute_goodput_frac": 0.97, "may_compute_gain_frac": 0.012}
@@ -71,13 +85,29 @@ QUALITY = quality()
 
 def test_what_is_not_in_the_answer_is_told_with_it() -> None:
     """Refused rows come with their main reason; unplaced nodes and outages are told."""
-    found = answer.lines([ROW], quality(rows_rejected=3, unplaced_nodes=1), app_faults=True)
+    found = answer.lines(
+        [ROW], quality(rows_rejected=3, rejected_because=2, unplaced_nodes=1), app_faults=True
+    )
     assert found[-2:] == [
         (
             "note: 3 of 10 rows of the log were rejected and are not in the answer, most of them because: "
             "end before start"
         ),
         "note: 1 of 10 nodes fill no whole domain and are outside the pool",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of_the_reason", "because"),
+    [(1, ", for example because: "), (2, ", most of them because: "), (3, " because: ")],
+)
+def test_a_main_reason_is_said_to_be_that_of_most_rows_only_when_it_is(
+    of_the_reason: int, because: str
+) -> None:
+    """One reason of five is an example, one of two thirds is that of most, and the only one is the reason."""
+    rows = quality(rows_rejected=3, rejected_because=of_the_reason)
+    assert answer.warnings(rows) == [
+        f"3 of 10 rows of the log were rejected and are not in the answer{because}end before start"
     ]
 
 

@@ -13,6 +13,8 @@ from pipeline import config
 from pipeline.ingest import run as ingest
 from pipeline.lake import catalog
 from pipeline.lake.store import Lake
+from pipeline.report import page
+from pipeline.report.figures import tornado
 from pipeline.timelines import run as timelines
 
 TOTAL = 480.0  # 2 nodes of 8 GPUs for 30 hours
@@ -117,6 +119,21 @@ def test_loss_by_component_tells_the_direct_loss_from_what_comes_back() -> None:
     assert found["gpu"]["down_gpu_h"] == pytest.approx(48)
     assert found["nic"]["down_gpu_h"] == pytest.approx(8)
     assert found["nic"]["brings_back_gpu_h"] == pytest.approx(0.16 * TOTAL)
+
+
+def test_a_policy_that_a_change_does_not_touch_can_still_overtake() -> None:
+    """Half the boost takes a below b, which never boosts; a tie stays with the best one."""
+    ends = {"half_boost": 0.6, "full_boost": 0.85, "half_restart": 0.82, "double_restart": 0.7}
+    changed = [{**split("a", 1, seed, end), "what_if": name} for name, end in ends.items() for seed in (0, 1)]
+    changed += [
+        {**split("b", 0, seed, 0.7), "what_if": name}
+        for name in ("half_restart", "double_restart")
+        for seed in (0, 1)
+    ]
+    frame = page.frame(catalog_of({**TABLES, "what_ifs": changed}), tornado.QUERY, "s")
+    found = {row["axis"]: (row["low_best_policy"], row["high_best_policy"]) for row in frame.to_dicts()}
+    assert found == {"speed from power": ("b", "a"), "restart time": ("a", "a")}
+    assert "b leads under elastic when speed from power is half" in tornado.summary(frame)
 
 
 def test_an_outage_counts_within_the_window_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -72,6 +73,19 @@ def test_words_of_the_scenario_are_text_and_never_markup(text: str) -> None:
     assert "Eight nodes &lt;/script&gt;&lt;b&gt;for three days" in text
     assert "</script><b>" not in text
     assert page.script({"a": "</script>"}) == '{"a":"\\u003c/script>"}'
+
+
+def test_names_may_hold_any_sign(tmp_path: Path) -> None:
+    """A policy and nodes with separators, quotes, markup and braces: every figure draws, all are told."""
+    name = """a|b;c "d" 'e' </script> {{f}} %s $scenario \u65e5"""
+    log = LOG.replace("n01", "n|0;1 'x' {y}").replace("n02", "</script>").replace("n05", "\u00fc$scenario")
+    policies = f'[[policy]]\nname = {json.dumps(name)}\nresponse = "dp-drop"\n'
+    odd = build(tmp_path, log, SCENARIO.split("[[policy]]", maxsplit=1)[0] + policies)
+
+    text = odd.page.read_text(encoding="utf-8")
+
+    assert name not in text
+    assert f"GPU-hours a day more: {name} under " in html.unescape(text)
 
 
 def test_the_page_is_small_and_loads_nothing(text: str) -> None:

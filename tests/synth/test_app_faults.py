@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pipeline import config
+from pipeline.config.model import MOST_SEED
 from pipeline.errors import InputError
-from pipeline.synth.app_faults import instants_us
+from pipeline.synth.app_faults import instants_us, table
+from pipeline.synth.contract import DAY_0
 from pipeline.units import US_PER_D
 
 RATE, NODES, DAYS = 6.5, 400, 50
@@ -73,3 +78,15 @@ def test_no_rate_no_faults_and_too_many_are_refused() -> None:
     assert len(drawn(1, rate=0)) == 0
     with pytest.raises(InputError, match=r"app_faults_per_1000_node_d: about 3\.65e\+09 faults"):
         drawn(1, rate=10_000, nodes=1_000_000, days=365)
+
+
+@pytest.mark.parametrize(("seed", "redraw", "same_as"), [(7, 2, 9), (MOST_SEED, 1, 0)])
+def test_a_redraw_is_another_seed_s_draw(seed: int, redraw: int, same_as: int) -> None:
+    """Faults and assumed faults of a redraw come from one seed, also after the highest."""
+    scenario = config.load("boot32k")
+
+    def of(seed: int, redraw: int) -> list[dict[str, Any]]:
+        trace = replace(scenario.trace, seed=seed, app_faults_per_1000_node_d=RATE)
+        return table(replace(scenario, trace=trace), DAY_0, US_PER_D, redraw).to_pylist()
+
+    assert of(seed, redraw) == of(same_as, 0) != of(seed, 0)

@@ -108,6 +108,7 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "cause_lead_s": 900,
         "repair_scale_frac": 1.0,
         "left_out": [],
+        "left_out_components": [],
         "left_out_nodes": [],
         **more,
     }

@@ -86,6 +86,18 @@ def down(lake: Lake, record: Record) -> list[tuple[int, int, int, int, int]]:
     return sorted(frame.select("domain_id", "gpu_first", "gpu_last", "t_start", "t_end").rows())
 
 
+def test_a_lemon_that_never_fails_keeps_the_faults_of_its_domain(tmp_path: Path) -> None:
+    """b2 is the worst node; what takes down its whole rack is no fault of b2, though the log names it."""
+    lake = Lake(tmp_path)
+    faults = [*LOG, Fault("b2", None, 92, 95)]
+    record, _ = built(lake, scenario(tmp_path), faults, {2: "mid"})
+    assert pl.read_parquet(lake.table(record, "worst_nodes"))["node"].to_list() == ["b2"]
+    frame = pl.read_parquet(lake.table(record, "what_if_gpu_downtime"))
+    mine = lab.seconds(frame.filter(pl.col("what_if") == run.HEALTHY_LEMONS), "t_start", "t_end")
+    places_down = mine.select("domain_id", "gpu_first", "gpu_last", "t_start", "t_end").rows()
+    assert sorted(places_down) == [(0, 5, 5, 10, 50), (1, 0, 7, 92, 95)]
+
+
 # -- the placement ------------------------------------------------------------------------------
 
 

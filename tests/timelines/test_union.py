@@ -194,6 +194,13 @@ def test_shorter_repairs_and_components_left_out() -> None:
     assert sorted(downtime(log, left_out=["host"])) == [(0, 0, 2, 10), (1, 1, 4, 14)]
 
 
+def test_a_component_left_out_is_no_reason_of_that_name() -> None:
+    """A log's reason may be any text: a host fault for the reason "power" stays when power is left out."""
+    log = [Fault("a", 0, 2, 10, component="host", reason="power"), Fault("a", 1, 4, 6, component="power")]
+    assert downtime(log, left_out_components=["power"]) == [(0, 0, 2, 10)]
+    assert downtime(log, left_out=["power"]) == []
+
+
 def test_a_scenario_chooses_what_is_down() -> None:
     """[trace.severity] maps components and reasons; the reason wins over the component."""
     log = [

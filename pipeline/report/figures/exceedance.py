@@ -22,7 +22,7 @@ with thinned as (
         row_number() over (partition by unit order by k) as place,
         count(*) over (partition by unit) as ks,
     from concurrency($scenario)
-    where k > 0 and unit in ('gpus', 'domains')
+    where unit in ('gpus', 'domains') and (select max(k) from concurrency($scenario)) > 0
 )
 
 select unit, k, share_frac, share_low_frac, share_high_frac
@@ -36,7 +36,7 @@ _PANELS = {"gpus": ("k, failed GPUs at once", "#9c2f2f"), "domains": ("k, dirty 
 def chart(frame: pl.DataFrame) -> Any:
     """Return a panel for GPUs and one for domains."""
     lowest = frame.filter(pl.col("share_frac") > 0)["share_frac"].min()
-    floor = max(float(lowest or 0.01), 1e-5)  # type: ignore[arg-type]
+    floor = max(0.8 * float(lowest or 0.01), 1e-5)  # type: ignore[arg-type]
     shown = frame.with_columns(pl.col("share_low_frac").clip(floor)).filter(pl.col("share_frac") >= floor)
     data = theme.values(shown)
     panels = []
@@ -68,7 +68,7 @@ def chart(frame: pl.DataFrame) -> Any:
 
 def summary(frame: pl.DataFrame) -> str:
     """Return how many domains are dirty for half, a tenth and a hundredth of the time."""
-    domains = frame.filter(pl.col("unit") == "domains").sort("k")
+    domains = frame.filter(pl.col("unit") == "domains", pl.col("k") > 0).sort("k")
     parts = []
     for share, words in ((0.5, "half"), (0.1, "a tenth"), (0.01, "a hundredth")):
         reached = domains.filter(pl.col("share_frac") >= share)["k"].max()

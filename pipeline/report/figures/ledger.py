@@ -93,7 +93,12 @@ def summary(frame: pl.DataFrame) -> str:
     mine = frame.filter((pl.col("batch") == best["batch"]) & (pl.col("policy") == best["policy"]))
     losses = mine.filter(~pl.col("bucket").is_in(["productive", "gain"])).sort("share_frac", descending=True)
     worst = losses.row(0, named=True)
+    largest = (
+        f"its largest loss is {worst['bucket']}, {theme.percent(worst['share_frac'])}"
+        if worst["share_frac"]
+        else "it loses nothing"
+    )
     return (
         f"{best['policy']} under {best['batch']} keeps most, {theme.percent(best['goodput_frac'])} of the "
-        f"pool; its largest loss is {worst['bucket']}, {theme.percent(worst['share_frac'])}."
+        f"pool; {largest}."
     )

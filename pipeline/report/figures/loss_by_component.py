@@ -1,7 +1,7 @@
-"""What does each component cost, and by what way?
+"""What does each component cost, and in what way?
 
 One panel for each batch rule, for its best policy. A dot is what the policy gains when the component never
-fails, with the range over placements. The bars tell by what way it costs: GPUs of the pool that only this
+fails, with the range over placements. The bars tell in what way it costs: GPUs of the pool that only this
 component takes; work lost to rollbacks, and starts, of the stops that it caused; and the rest, which is
 stranded GPUs and waiting, less what boosted clocks and slack made up for. A bar to the left of 0 is such
 slack: failed GPUs that were not missed.
@@ -66,7 +66,7 @@ def chart(frame: pl.DataFrame) -> Any:
 def _panel(base: alt.Chart, order: list[str], colours: dict[str, str], *, is_last: bool) -> Any:
     axis = alt.Axis(labelColor=theme.INK, minExtent=_LEFT, maxExtent=_LEFT)
     y = alt.Y("component:N", sort=order, title=None, axis=axis)
-    title = f"{_UNIT}; dot: gain when the component never fails" if is_last else ""
+    title = f"{_UNIT}; dot: gain without the component" if is_last else ""
     x_axis = alt.Axis(format=",d", tickCount=5, grid=True)
     words = ", ".join(f"{key}: '{text}'" for key, text in _WAYS.items())
     places = ", ".join(f"{key}: {place}" for place, key in enumerate(_WAYS))

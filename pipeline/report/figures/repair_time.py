@@ -112,8 +112,9 @@ def summary(frame: pl.DataFrame) -> str:
     if rows.is_empty():
         return "Too few repairs are complete for a median."
     row = rows.row(0, named=True)
+    verb = "is" if row["outages"] == 1 else "are"
     return (
-        f"Half of {theme.plural(row['outages'], 'outage')} are repaired within "
+        f"Half of {theme.plural(row['outages'], 'outage')} {verb} repaired within "
         f"{theme.hours(row['median_h'])}, 95{theme.THIN}% within {theme.hours(row['p95_h'])}; "
         f"the mean is {theme.hours(row['mean_h'])}."
     )

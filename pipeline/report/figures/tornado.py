@@ -2,8 +2,9 @@
 
 One panel for each batch rule, for its best policy at its best split; the line in the middle is the answer.
 Each bar changes one value and leaves the rest: the goodput with it halved or doubled, as written at the ends.
-A policy that overtakes the best one when a value changes is named below the chart. An interval between saves
-that is best for the failures that happened loses at both ends.
+A policy that overtakes the best one when a value changes is named below the chart; one to which the value
+means nothing, as power does without a boost, stays where it is. An interval between saves that is best for
+the failures that happened loses at both ends.
 """
 
 from __future__ import annotations
@@ -20,34 +21,48 @@ ORDER = 80
 QUERY = """
 with
 ranked as (
-    select *, row_number() over (partition by batch order by logged_frac desc, policy) as place
-    from (select distinct batch, policy, logged_frac from tornado($scenario))
+    select
+        batch, policy, goodput_frac,
+        row_number() over (partition by batch order by goodput_frac desc, policy) as place,
+    from best_splits($scenario)
 ),
-best as (
-    select batch, policy from ranked where place = 1
+axes as (
+    select distinct batch, axis from tornado($scenario)
 ),
-others as (
+ends as (
+    select
+        ranked.batch,
+        ranked.policy,
+        place,
+        axes.axis,
+        round(coalesce(low_frac, goodput_frac), 12) as low_frac,
+        round(coalesce(high_frac, goodput_frac), 12) as high_frac,
+    from ranked
+    inner join axes on axes.batch = ranked.batch
+    left join tornado($scenario) as moved
+        on moved.batch = ranked.batch and moved.policy = ranked.policy and moved.axis = axes.axis
+),
+leaders as (
     select
         batch,
         axis,
-        arg_max(policy, low_frac) as low_best_policy,
-        arg_max(policy, high_frac) as high_best_policy,
-    from tornado($scenario)
+        first(policy order by low_frac desc, place) as low_best_policy,
+        first(policy order by high_frac desc, place) as high_best_policy,
+    from ends
     group by batch, axis
 )
 select
-    batch, tornado.policy, axis, logged_frac, low_what_if, low_frac, high_what_if, high_frac, reach_frac,
+    batch, policy, axis, logged_frac, low_what_if, low_frac, high_what_if, high_frac, reach_frac,
     low_best_policy, high_best_policy,
-from tornado($scenario) as tornado
-inner join best using (batch, policy)
-inner join others using (batch, axis)
+from tornado($scenario)
+inner join (select batch, policy from ranked where place = 1) using (batch, policy)
+inner join leaders using (batch, axis)
 order by batch, reach_frac desc, axis
 """
 _LEFT = 112
-_SIDES = {
-    "less": "the value halved, or the less favourable reading",
-    "more": "doubled, or the more favourable",
-}
+_NARROWEST = 210  # pixels of a plot on a phone
+_LEAST_SPAN = 0.004
+_WHOLE_PERCENT = 0.03  # axes at least this long have no ticks between whole percents
 _ENDS = {
     "half_repair": "half",
     "double_repair": "twice",
@@ -65,11 +80,12 @@ _ENDS = {
 
 def chart(frame: pl.DataFrame) -> Any:
     """Return a panel for each batch rule, a bar for each value, the widest on top."""
-    base = alt.Chart(theme.values(_with_ends(frame)), height=alt.Step(30))
+    drawn = _with_ends(frame)
+    base = alt.Chart(theme.values(drawn), height=alt.Step(30))
     batches = frame.select("batch", "policy", "logged_frac").unique(maintain_order=True).rows()
     panels = []
     for place, (batch, policy, logged) in enumerate(batches, 1):
-        rows = frame.filter(pl.col("batch") == batch)
+        rows = drawn.filter(pl.col("batch") == batch)
         mine = base.transform_filter(alt.datum.batch == batch)
         middle = alt.Chart(theme.no_data()).mark_rule(color=theme.INK, strokeWidth=1.5)
         layers = [*_bars(mine, rows, is_last=place == len(batches)), middle.encode(x=alt.datum(logged))]
@@ -95,22 +111,29 @@ def _with_ends(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _domain(rows: pl.DataFrame) -> list[float]:
-    """Return the axis' ends: all values, and room for the words beside them."""
-    names = ("logged_frac", "low_frac", "high_frac")
-    reached = [value for name in names for value in rows[name].to_list() if value is not None]
-    room = max(max(reached) - min(reached), 0.002) * 0.16
-    return [min(reached) - room, max(reached) + room]
+    """Return the axis' ends: all values, and room for the words beside them, also on a phone."""
+    logged = rows["logged_frac"].to_list()
+    left, right = [(value, "") for value in logged], [(value, "") for value in logged]
+    for side in ("low", "high"):
+        for middle, value, words in zip(
+            logged, rows[f"{side}_frac"].to_list(), rows[f"drawn_{side}_end"].to_list(), strict=True
+        ):
+            if value is not None:
+                (left if value < middle else right).append((value, words))
+    return theme.with_room(left, right, narrowest=_NARROWEST, least=_LEAST_SPAN)
 
 
 def _bars(base: alt.Chart, rows: pl.DataFrame, *, is_last: bool) -> list[Any]:
     """Return the bars of both sides with what stands at their ends."""
     axis = alt.Axis(labelColor=theme.INK, minExtent=_LEFT, maxExtent=_LEFT)
     y = alt.Y("axis:N", sort=rows["axis"].to_list(), title=None, axis=axis)
+    domain = _domain(rows)
+    form = ".0%" if domain[1] - domain[0] >= _WHOLE_PERCENT else ".1%"
     x = alt.X(
         "logged_frac:Q",
         title="goodput (%)" if is_last else "",
-        scale=alt.Scale(domain=_domain(rows), nice=False, zero=False),
-        axis=theme.share_axis(format=".1%", tickCount=5, grid=True),
+        scale=alt.Scale(domain=domain, nice=False, zero=False),
+        axis=theme.share_axis(format=form, tickCount=4, grid=True),
     )
     tones = theme.bucket_colours(["stranded", "checkpoint"])
     layers: list[Any] = []
