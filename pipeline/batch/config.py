@@ -40,16 +40,25 @@ class Drop:
     year: int | None = _key("year of times that have none", None, low=2000, high=9999)
     boot_time: str | None = _key("instant of boot, for seconds since boot", None)
     as_of: str | None = _key("instant the logs were taken; no event may be later", None)
+    node: str | None = _key("server of logs that name none; @file: the name of each file", None)
+    fold: str | None = _key("earlier or later, for times that a clock change repeats", None)
+    xid_table: str | None = _key("file of meanings of Xid codes, relative to this file", None)
     cluster: str | None = _key("the cluster the logs belong to", None)
     strict: bool = _key("a rejected row makes the batch end with 1", default=False)
 
-    def options(self) -> Options:
-        """Return the options of ingest; raise InputError for a zone or an instant that is none."""
+    def options(self, folder: Path) -> Options:
+        """Return the options of ingest; raise InputError for a zone, an instant or a table that is none.
+
+        Paths are relative to `folder`.
+        """
         from pipeline.ingest.parsing import Options
 
-        return Options.of(
-            tz=self.tz, year=self.year, boot_time=self.boot_time, as_of=self.as_of, cluster=self.cluster
-        )
+        given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        for key in ("source", "path", "strict"):
+            del given[key]
+        if self.xid_table is not None:
+            given["xid_table"] = _text(folder / self.xid_table)
+        return Options.of(**given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +127,7 @@ def parse(path: Path, document: Mapping[str, Any]) -> Batch:
     reader.exact_keys(where, document, [*valid, "drop"])
     plain = {key: value for key, value in document.items() if key != "drop"}
     values = reader.table(where, Batch, plain, skip=_NOT_KEYS)
-    drops = _drops(where, document.get("drop", []))
+    drops = _drops(path, document.get("drop", []))
     batch = Batch(path=path, drops=drops, **values)
     if not batch.scenarios and not batch.drops:
         raise InputError(where, "nothing to do", "scenarios = [...], or a [[drop]] table, or both")
@@ -131,13 +140,24 @@ def parse(path: Path, document: Mapping[str, Any]) -> Batch:
     return batch
 
 
-def _drops(where: str, raw: Any) -> tuple[Drop, ...]:
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("xid_table", f"cannot be read ({error})", "a CSV file in UTF-8") from None
+
+
+def _drops(path: Path, raw: Any) -> tuple[Drop, ...]:
     if not isinstance(raw, list):
-        raise InputError(f"{where} drop", f"found {raw!r}", "a list of tables", "write [[drop]], not [drop]")
-    return tuple(_drop(f"{where} [drop {number}]", item) for number, item in enumerate(raw, 1))
+        raise InputError(
+            f"{path.name} drop", f"found {raw!r}", "a list of tables", "write [[drop]], not [drop]"
+        )
+    return tuple(
+        _drop(f"{path.name} [drop {number}]", item, path.parent) for number, item in enumerate(raw, 1)
+    )
 
 
-def _drop(where: str, raw: Any) -> Drop:
+def _drop(where: str, raw: Any, folder: Path) -> Drop:
     from pipeline.ingest import sources
 
     drop = Drop(**reader.table(where, Drop, raw))
@@ -146,7 +166,7 @@ def _drop(where: str, raw: Any) -> Drop:
         raise InputError(f"{where} path", f"found {drop.path!r}", "a folder, file or glob", hint)
     try:
         sources.load(drop.source)
-        drop.options()
+        drop.options(folder)
     except InputError as error:
         raise InputError(f"{where} {error.where}", error.found, error.expected, error.hint) from None
     return drop

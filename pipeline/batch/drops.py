@@ -67,8 +67,9 @@ class Taker:
                 self.journal.info("file_left", **of, why="still being written", settle_s=self.batch.settle_s)
                 return
             started = time.monotonic()
+            options = drop.options(self.batch.path.parent)
             record, ran = ingest.ingest_file(
-                self.lake, drop.source, found.path, drop.options(), lambda _: None, name=found.name
+                self.lake, drop.source, found.path, options, lambda _: None, name=found.name
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, the other files are taken
             self.stop.check()

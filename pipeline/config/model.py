@@ -19,6 +19,7 @@ PACKINGS = ("packed", "fixed")
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
 PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
+FOLDS = ("earlier", "later")
 CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
 MOST_SEED = 2**63 - 1
@@ -69,6 +70,13 @@ class Trace:
         None,
     )
     tz: str | None = _key("zone of a log whose times have none, e.g. UTC or Europe/Berlin", None)
+    year: int | None = _key(
+        "year of the first line of a log whose times have none", None, low=2000, high=9999
+    )
+    fold: str | None = _key("which one of two, for times that a clock change repeats", None, words=FOLDS)
+    as_of: str | None = _key("instant the log was taken; no event may be later", None)
+    boot_time: str | None = _key("instant of boot, for seconds since boot", None)
+    node: str | None = _key("server of a log that names none; @file: its file's name", None)
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
     preset: str | None = _key("synthetic failures, a name from `goodput presets`", None)

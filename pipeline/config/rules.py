@@ -33,11 +33,14 @@ def check(where: str, scenario: Scenario, given: Collection[str]) -> None:
             raise InputError(f"{where} [policy {index}] name", f"{policy.name!r} twice", "a name of its own")
 
 
+# What a log does not say itself, as `goodput ingest` takes it.
+LOG_OPTIONS = ("tz", "year", "fold", "as_of", "boot_time", "node")
+
 # Keys of [trace] that belong to some kinds of trace only.
 _ONLY_WITH = {
     "path": ("source", "bootstrap"),
     "cluster": ("source", "bootstrap"),
-    "tz": ("source", "bootstrap"),
+    **dict.fromkeys(LOG_OPTIONS, ("source", "bootstrap")),
     "window": ("source", "bootstrap"),
     "window_d": ("source", "bootstrap"),
     "days": ("preset", "bootstrap"),
@@ -57,9 +60,9 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
     named = [kind for kind in kinds if getattr(trace, kind) is not None]
     if not named and trace.cluster is not None:
         named = ["source"]  # all logs of the cluster
-        if trace.path is not None or trace.tz is not None:
-            key = "path" if trace.path is not None else "tz"
-            raise InputError(f"{place} {key}", "given without source", "source, the format of the log")
+        for key in ("path", *LOG_OPTIONS):
+            if getattr(trace, key) is not None:
+                raise InputError(f"{place} {key}", "given without source", "source, the format of the log")
     if len(named) != 1:
         found = "both " + " and ".join(named) if named else "neither source nor preset nor bootstrap"
         expected = "one of source (a log), preset (synthetic rates) and bootstrap (a log, resampled)"
@@ -77,13 +80,7 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
     if kind != "preset" and (trace.window is None) == (trace.window_d is None):
         expected = "one of window_d = [from, to] and window = [from, to]"
         raise InputError(place, "no window, or two", expected)
-    if trace.window_d is not None and not 0 <= trace.window_d[0] < trace.window_d[1] < 40_000:
-        found = f"found {list(trace.window_d)}"
-        raise InputError(f"{place} window_d", found, "0 <= from < to < 40,000, in days")
-    if trace.window is not None:
-        first, last = (instant(f"{place} window", text) for text in trace.window)
-        if first >= last:
-            raise InputError(f"{place} window", f"found {list(trace.window)}", "from before to")
+    _check_window(place, trace)
     _check_repairs(f"{place}.assumed_repair_h", trace.assumed_repair_h)
     for key, word in trace.severity.items():
         if word not in SEVERITIES:
@@ -91,6 +88,16 @@ def _check_trace(where: str, trace: Trace, given: Collection[str]) -> None:
             raise InputError(
                 f"{place}.severity {key!r}", f"found {word!r}", expected, nearest(word, SEVERITIES)
             )
+
+
+def _check_window(place: str, trace: Trace) -> None:
+    if trace.window_d is not None and not 0 <= trace.window_d[0] < trace.window_d[1] < 40_000:
+        found = f"found {list(trace.window_d)}"
+        raise InputError(f"{place} window_d", found, "0 <= from < to < 40,000, in days")
+    if trace.window is not None:
+        first, last = (instant(f"{place} window", text) for text in trace.window)
+        if first >= last:
+            raise InputError(f"{place} window", f"found {list(trace.window)}", "from before to")
 
 
 def _check_repairs(place: str, chosen: Mapping[str, float]) -> None:

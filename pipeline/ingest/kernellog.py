@@ -121,9 +121,8 @@ def _with_prefix(prefix: str, message: str) -> Told:
     if len(prefix) > _TOO_LONG:
         return Told(message)
     outer: str | None = None
-    if " F " in prefix or " P " in prefix:
-        if hit := _CONTAINER.match(prefix):
-            outer, prefix = hit[1], prefix[hit.end() :]
+    if (" F " in prefix or " P " in prefix) and (hit := _CONTAINER.match(prefix)):
+        outer, prefix = hit[1], prefix[hit.end() :]
     if hit := _PRIORITY.match(prefix) if prefix.startswith("<") else None:
         prefix = prefix[hit.end() :]
     if prefix.startswith(("kern", "MESSAGE=", "user", "daemon", "syslog")):
@@ -221,7 +220,7 @@ def _iso_text(text: str, options: Options, file: str) -> str:
     if options.tz is None and not _ZONED.search(text, 19):
         raise options.zone_needed(file, text)
     # Kernels count microseconds: what is finer comes from a clock that was added later.
-    return _FINER.sub(r"\1", text) if len(text) > 26 else text
+    return _FINER.sub(r"\1", text) if text[26:27].isdigit() else text
 
 
 def _halved(text: str) -> tuple[str, str, str]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from pipeline.config.rules import LOG_OPTIONS
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
 from pipeline.ingest import sources
 from pipeline.ingest.fetch import fetch
@@ -64,7 +65,8 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         record, ran = synth.stage(lake, scenario, log)
         return [record], ran
     name = trace.source or trace.bootstrap or ANY_SOURCE
-    options = Options(tz=trace.tz, cluster=trace.cluster or Options.cluster)
+    said = {key: getattr(trace, key) for key in LOG_OPTIONS}
+    options = Options.of(**said, cluster=trace.cluster)
     if trace.path is not None:
         # A glob stays a glob: the folder of the scenario goes in front of it.
         done = ingest(lake, name, [str(scenario.path.parent / trace.path)], options, log)
@@ -291,10 +293,12 @@ def _ingested_before(lake: Lake, source: str, scenario: Scenario) -> list[Ingest
     A file that was read again with other options counts once, as it was read last.
     """
     trace, place = scenario.trace, f"{scenario.path.name} [trace]"
-    if trace.tz is not None:
-        found = f"{trace.tz!r} for files that are already ingested"
-        hint = f"give it there: goodput ingest {source} FILE --tz {trace.tz}"
-        raise InputError(f"{place} tz", found, "tz with path, or no tz", hint)
+    for key in LOG_OPTIONS:
+        value = getattr(trace, key)
+        if value is not None:
+            found = f"{value!r} for files that are already ingested"
+            hint = f"give it there: goodput ingest {source} FILE --{key.replace('_', '-')} {value}"
+            raise InputError(f"{place} {key}", found, f"{key} with path, or no {key}", hint)
     latest: dict[tuple[str, str], Record] = {}
     for record in sorted(lake.records().values(), key=lambda record: (record.ended_at, record.scope)):
         is_whole = all((lake.root / output.path).is_file() for output in record.outputs.values())

@@ -102,5 +102,5 @@ ended as (
 select
     * exclude (t_end, t_last, assumed_end),
     coalesce(t_end, assumed_end) as t_end,
-    assumed_end is not null as is_assumed,
+    assumed_end is not null and severity not in ('app', 'info') as is_assumed,
 from ended

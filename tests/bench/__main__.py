@@ -1,6 +1,7 @@
-"""`python -m tests.bench`: one replay of a year of 32,768 GPUs, the engine against the obvious loop.
+"""`python -m tests.bench [MB]`: a year of 32,768 GPUs against the obvious loop, a syslog against a count.
 
-Ratios are taken within one run on one machine; nothing is asserted about time, only that both agree.
+The syslog is of 200 MB unless a size is given. Ratios are taken within one run on one machine; nothing is
+asserted about time, only that both agree.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
+from tests.bench import scan
 from tests.bench.year import by_engine, by_obvious, failures, scenario
 
 DAYS, NODES, SPARES = 365, 4096, 96
+SYSLOG_MB = 200
 
 
 def main() -> int:
@@ -33,6 +36,8 @@ def main() -> int:
             f"{slow.steps:9,} {slow.wall_s * 1e3:11.0f} {slow.wall_s / fast.wall_s:6.0f}x"
         )
     print("buckets agree exactly" if agreed else "THE BUCKETS DIFFER")
+    with tempfile.TemporaryDirectory() as folder:
+        scan.main(Path(folder), int(sys.argv[1]) if len(sys.argv) > 1 else SYSLOG_MB)
     return 0 if agreed else 1
 
 

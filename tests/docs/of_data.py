@@ -24,7 +24,18 @@ def source_blocks() -> str:
     parts = []
     for name in sources.names():
         module = sources.load(name)
+        about = sources.about(name)
         facts = [f"Module: {link(Path(module.__file__ or ''))}."]
+        if about.export:
+            facts.append(f"Export it with:\n\n```sh\n{about.export}\n```\n")
+        if about.options:
+            facts.append(f"Options it may ask for: {', '.join(f'`{option}`' for option in about.options)}.")
+        if not about.ends:
+            facts.append("It does not tell when a fault ends: `[trace] assumed_repair_h` does.")
+        if about.title and not module.PUBLIC:
+            facts.append(f"From [{about.title}]({about.homepage}): {about.license}.")
+        if about.traps:
+            facts.append("\n" + "\n".join(f"- {trap}" for trap in about.traps))
         for file, public in module.PUBLIC.items():
             facts.append(
                 f"Public file: `{file}`, {public.bytes:,} bytes, [{module.TITLE}]({module.HOMEPAGE}), "
@@ -38,6 +49,8 @@ def sample_blocks() -> str:
     """Every sample file, and what reads it."""
     rows = []
     for path in sorted(resources.folder("samples").iterdir()):
+        if path.is_dir() or path.name.endswith(".options.toml"):
+            continue
         read_by = [name for name in sources.names() if path.stem.replace("_", "-").startswith(name)]
         how = f"`goodput ingest {max(read_by, key=len)}`" if read_by else "`[cluster] topology`"
         rows.append((link(path), f"{len(path.read_bytes().splitlines()):,}", how))

@@ -122,7 +122,7 @@ def test_d06_down_time_is_minutes_of_the_sites_clock(shared_dir: Path) -> None:
 
 @pytest.mark.shared
 def test_d08_months_of_installation_are_never_read_as_days(shared_dir: Path) -> None:
-    """`5-Apr` means April 2005: nothing is read from such columns, so whatever stands there changes nothing."""
+    """`5-Apr` means April 2005: nothing is read from such columns, so what they hold changes nothing."""
     folder, _ = case(shared_dir, "D08")
     text = (folder / "lanl_sample.csv").read_text(encoding="utf-8")
     dates = (folder / "dates.txt").read_text(encoding="utf-8").split("\n")

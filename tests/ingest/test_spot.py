@@ -10,12 +10,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
 
 from pipeline import resources
 from pipeline.errors import InputError
 from pipeline.ingest.parsing import Options, Parsed
 from pipeline.ingest.sources import spot
-from tests.ingest.mutations import survives
+from tests.ingest.mutations import is_accepted, mutated, survives
 
 SAMPLE = (resources.folder("samples") / "spot.csv").read_text(encoding="utf-8")
 TIME_0 = datetime(2024, 1, 1)
@@ -227,5 +228,11 @@ def test_damage_gives_rows_rejects_or_one_error() -> None:
     arrays = b'[0, "add", {"nodes": ["a", "b"]}]\n[60000, "no-op", {"nodes": []}]\n'
     arrays += b'[120000, "remove", {"nodes": ["a"]}]\n'
     survives(spot, arrays, OPTIONS, examples=80)
-    survives(spot, ticks([10, 12, 11, 10, 14, 13] * 40).encode(), OPTIONS, examples=80)
     survives(spot, b"2024-01-01, 00:00:00, 2\n2024-01-01, 00:01:00, 1\n" * 2, OPTIONS, examples=80)
+
+
+@settings(max_examples=80, derandomize=True, database=None, deadline=None)
+@given(mutated(ticks([10, 12, 11, 10, 14, 13] * 4).encode()))
+def test_damage_to_a_json_document_is_one_error_or_rows(data: bytes) -> None:
+    """One object is whole or not: most damage is one error, which is why no share of rows is asked for."""
+    is_accepted(spot, data, OPTIONS)

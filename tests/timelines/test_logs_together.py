@@ -85,10 +85,10 @@ def test_other_faults_other_gpus_and_app_faults_are_not_folded() -> None:
         row("xid", "onset", 4, node="b", gpu=0, code="79"),
     ]
     with built(rows) as con:
-        found = outages(con, "outage_id, end_s - start_s, severity")
+        found = outages(con, "outage_id, end_s - start_s, severity, end_origin")
     assert found == [
-        ("e001", 3600, "down"), ("e002", 3600, "down"), ("e003", 3600, "down"), ("e004", 0, "app"),
-        ("e005", 3600, "down"),
+        ("e001", 3600, "down", "assumed"), ("e002", 3600, "down", "assumed"),
+        ("e003", 3600, "down", "assumed"), ("e004", 0, "app", "logged"), ("e005", 3600, "down", "assumed"),
     ]  # fmt: skip
 
 

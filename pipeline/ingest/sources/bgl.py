@@ -44,6 +44,7 @@ _CLOCK = (
 )
 _HEAD = re.compile(rb"\S+ [0-9]{9,10} [0-9]{4}\.[0-9]{2}\.[0-9]{2} \S+ ")
 _QUARTER_S = 900  # every zone is whole quarters of an hour from UTC
+_BATCH_LINES = 200_000
 _NOWHERE = ("NULL", "UNKNOWN_LOCATION", "-")
 _CHIP = r"-[CI]:J[0-9]{2}"
 _PART = r"^R[0-9A-F]{2}(?:$|-)"
@@ -99,8 +100,22 @@ COMPONENTS = {
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return every line as an event, and those refused with the reason."""
     text = decode(data, file).replace("\r\n", "\n")
-    lines = pl.Series("line", text.split("\n"), dtype=pl.String)
+    lines = pl.Series("line", [text], dtype=pl.String).str.split("\n").explode()
     lines = lines.filter(lines.str.contains(r"\S"))
+    # A batch at a time, because the parts of a line take several times its own memory.
+    starts = range(0, max(1, len(lines)), _BATCH_LINES)
+    frame = pl.concat([_fields(lines.slice(start, _BATCH_LINES), options) for start in starts])
+    if frame["tag"].null_count() == len(frame):
+        expected = (
+            "lines such as `- 1117838570 2005.06.03 R02-M1-N0-C:J12-U11 2005-06-03-15.42.50.675872 ...`"
+        )
+        raise InputError(file, "no line of Blue Gene/L or Thunderbird", expected)
+    frame = frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
+    return Table(frame, lambda: lines).parsed(_events())
+
+
+def _fields(lines: pl.Series, options: Options) -> pl.DataFrame:
+    """Return what the lines say, and in `refused` why one cannot be accepted."""
     parts = pl.col("line").str.extract_groups(_LINE).struct
     frame = lines.to_frame().select(
         tag=parts.field("1"),
@@ -108,11 +123,6 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         place=parts.field("3"),
         rest=parts.field("4"),
     )
-    if not frame.filter(pl.col("tag").is_not_null()).height:
-        expected = (
-            "lines such as `- 1117838570 2005.06.03 R02-M1-N0-C:J12-U11 2005-06-03-15.42.50.675872 ...`"
-        )
-        raise InputError(file, "no line of Blue Gene/L or Thunderbird", expected)
     clock = pl.col("rest").str.extract_groups(_CLOCK).struct
     digits: Any = clock.field("3").cast(pl.Int64)
     frame = frame.with_columns(
@@ -124,8 +134,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     )
     instants = bounded(frame.select("us", reason=pl.lit(None, pl.String)), options)
     frame = frame.with_columns(t_start=instants["us"], far=instants["reason"], shape=pl.lit(None, pl.String))
-    frame = frame.with_columns(_refusal().alias("refused")).with_row_index("row", offset=1)
-    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: lines).parsed(_events())
+    return frame.select("tag", "place", "told", "t_start", _refusal().alias("refused"))
 
 
 def looks_like(head: bytes) -> bool:

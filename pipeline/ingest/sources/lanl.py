@@ -38,7 +38,7 @@ FLAGS = ("tz", "fold")
 TRAPS = (
     "Give --tz America/Denver: without the rules of the site's clock 24 outages are an hour off.",
     "Two rows lie in the hour that came twice; --fold later dates both as their own down times do.",
-    "It holds 23 systems with nodes of 2 to 128 processors: choose one by its node names, s20n0 to s20n511.",
+    "It holds 23 systems of unlike nodes: take one out with `awk -F, 'NR == 1 || $1 == 20'` and read that.",
     "The 126 rows of system 17 name no node and stand as one node, s17.",
     "91 outages overlap another of their node and 27 rows stand twice: sums count time twice, unions do not.",
     "Dedicated system time, upgrades and maintenance are outages too, of component planned.",

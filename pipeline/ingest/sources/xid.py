@@ -14,6 +14,7 @@ Source: NVIDIA's open kernel modules and Xid catalogue; gpud, NVSentinel; amdgpu
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Iterator
@@ -74,7 +75,9 @@ ACTIONS = {0: "none", 1: "gpu_reset", 2: "node_reboot", 3: "drain_p2p", 4: "drai
 
 # Marks of wanted lines; the number is where two letters begin that are seldom neighbours.
 _MARKS = (Mark(b"NVRM", 1), Mark(b"Xid", 0), Mark(b"amdgpu", 2))
-_ARRAYS = (Mark(b'"MESSAGE":[', 9), Mark(b'"MESSAGE" : [', 11))  # journald's bytes, which hide every mark
+_ARRAYS = tuple(
+    Mark(b'"MESSAGE"' + colon, 7 + len(colon)) for colon in (b":[", b": [", b" : [")
+)  # journald's bytes, which hide every mark
 _WANTED = re.compile(
     rb'Xid|fallen off the bus|The NVIDIA GPU|PCI ID:|installed in this system|loading NVIDIA|"MESSAGE" ?: ?\['
     rb"|hardware errors? ?(?:\(|detected)|hardware errors detected|GPU reset|STATUS="
@@ -84,7 +87,7 @@ _BEGINNINGS = ("NVRM:", "nvidia-nvswitch", "amdgpu ")
 _CLAIM = re.compile(
     r"NVRM:\s*(?:Xid\b|The NVIDIA GPU\b|\(PCI ID:|installed in this|fallen off|loading NVIDIA"
     r"|GPU\b.{0,60}?fallen off the bus)"
-    r"|(?:nvidia-nvswitch[0-9]+: )?SXid\b"
+    r"|nvidia-nvswitch[0-9]+: SXid\b|SXid \("
     r"|amdgpu [0-9a-f:.]{7,16}: "
 )
 _ADDRESS = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)"
@@ -264,6 +267,8 @@ class _Reader:
         """Return the events, dated, in file order."""
         self._flush()
         if self._yearless:
+            if self._options.tz is None:
+                raise self._options.zone_needed(self._file, self._yearless[0][0].text[:15])
             years = years_of(scan.days, self._options, self._file)
             for event, known, run in self._yearless:
                 self._date(event, known, years[run] if run >= 0 else None)
@@ -310,7 +315,7 @@ class _Reader:
     def _add(self, line: Line, known: Told, message: Message, text: str) -> None:
         if known.refused:
             raise RefusedError(known.refused)
-        name = gpu_name(message.address)
+        name = _name(message.address)
         if name is None:
             raise RefusedError(NO_DEVICE)
         is_switch = message.family == "sxid"
@@ -364,6 +369,11 @@ class _Reader:
                 event.t_start, event.text = at_us, ""
                 self._events.append(event)
         self._undated = []
+
+
+@functools.lru_cache(maxsize=4096)
+def _name(address: str) -> str | None:
+    return gpu_name(address)
 
 
 def _claim(text: str) -> int:
