@@ -27,7 +27,7 @@ STDIN = "-"
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _MAGIC = "*?["
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
-_HASH_AT_ONCE = 1 << 20
+_HASH_AT_ONCE = 8 << 20
 
 
 class Found(NamedTuple):
@@ -67,8 +67,7 @@ class Hashed:
         self._found = found
         self._stream = stream
         self._hash = hashlib.sha256()
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._held = memoryview(b"")
         self._pool = ThreadPoolExecutor(1)
         self._working: Future[None] | None = None
 
@@ -80,33 +79,29 @@ class Hashed:
 
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes; raise InputError when the file cannot be read or uncompressed."""
-        try:
-            data = self._stream.read(size)
-        except _BROKEN as error:
-            raise _cut_off(self._found, error) from None
-        self._pieces.append(data)
-        self._held += len(data)
-        if self._held >= _HASH_AT_ONCE:
-            self._work()
+        if size < 0:
+            return b"".join(iter(lambda: self.read(_HASH_AT_ONCE), b""))
+        if not self._held:
+            self._held = memoryview(self._next())
+        data, self._held = bytes(self._held[:size]), self._held[size:]
         return data
 
     def sha256(self) -> str:
         """Return the hash of the whole content; what was not read yet is read."""
-        while self.read(_HASH_AT_ONCE):
+        while self._next():
             pass
-        self._work()
-        self._work()  # waits for the one before
         return self._hash.hexdigest()
 
-    def _work(self) -> None:
+    def _next(self) -> bytes:
+        """Read a large piece and have it hashed: in small ones the threads would wait for each other."""
+        try:
+            data = self._stream.read(_HASH_AT_ONCE)
+        except _BROKEN as error:
+            raise _cut_off(self._found, error) from None
         if self._working:
             self._working.result()
-        pieces, self._pieces, self._held = self._pieces, [], 0
-        self._working = self._pool.submit(self._update, pieces)
-
-    def _update(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._hash.update(piece)
+        self._working = self._pool.submit(self._hash.update, data) if data else None
+        return data
 
 
 @contextmanager
