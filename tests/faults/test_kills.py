@@ -34,7 +34,7 @@ def done(folder: Path, command: list[str], before: list[list[str]], **given: Any
 
 REPLAY_NEW = ["replay", "new/case.toml"]
 INGEST = ["ingest", "intervals", "new/log.csv"]
-# The command, what ran before, and the steps of the normal run, in the shortest command that makes such a write.
+# The command, what ran before, and the steps of the normal run, in the shortest command that makes them.
 CASES = {
     "ingest by hand": (
         INGEST,
