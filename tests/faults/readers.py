@@ -135,7 +135,7 @@ KINDS = {"catalog": of_catalog, "one connection": of_one_connection, "sql": of_s
 
 def kinds(readers: int) -> list[str]:
     """Return the kind of each reader: half of them open the catalog, the others take turns."""
-    others = ["sql", "one connection", "sql", "page"]
+    others = ["sql", "one connection", "page", "sql"]
     if shutil.which("duckdb"):
         KINDS["command"] = of_command
         others.append("command")

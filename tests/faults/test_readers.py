@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faults.scenario import RUN_NEW, RUN_OLD, told_by, write_scenarios
 
-READERS, TIME_S = (20, 60.0) if int(os.environ.get("GOODPUT_EXAMPLES", "360")) > 1000 else (6, 4.0)
+READERS, TIME_S = (20, 60.0) if int(os.environ.get("GOODPUT_EXAMPLES", "360")) > 1000 else (6, 2.0)
 
 
 @pytest.mark.slow
