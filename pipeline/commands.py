@@ -314,6 +314,8 @@ def _ingest(session: Session) -> int:
         f"{item.rows_rejected:,} rejected" + (" (ingested before)" if item.skipped else "")
         for item in done
     ]
+    if not all(item.rows_read for item in done):
+        plain.append("no row in it: is the source right? goodput ingest --detect PATH")
     if any(item.rows_rejected for item in done):
         plain.append('why: goodput sql "select file, row, reason, text from rejects"')
     data: dict[str, Any] = {"files": rows}

@@ -80,7 +80,7 @@ def epoch_us(text: str, unit: str, options: Options) -> int:
         number = Decimal(text)
     except InvalidOperation:
         raise RefusedError(NO_SUCH) from None
-    if not number.is_finite() or abs(number) > Decimal(10) ** 30:
+    if not number.is_finite() or number.copy_abs() > Decimal(10) ** 30:
         raise RefusedError(NO_SUCH)
     exact = number.scaleb(scale)
     if exact != exact.to_integral_value():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import InputError
 from pipeline.ingest import sources
-from pipeline.ingest.files import find, read_bytes
+from pipeline.ingest.files import find, open_stream
 
 HEAD_BYTES = 64 << 10
 
@@ -48,7 +48,8 @@ def detect(paths: Iterable[str]) -> list[Detected]:
     found = []
     for item in find(paths):
         try:
-            head = read_bytes(item)[:HEAD_BYTES]
+            with open_stream(item) as stream:
+                head = stream.read(HEAD_BYTES)
         except InputError as error:
             found.append(Detected(item.name, (), error.found))
             continue

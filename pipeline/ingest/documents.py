@@ -58,6 +58,12 @@ class Piece(NamedTuple):
     is_broken: bool = False
 
 
+class Foreign(NamedTuple):
+    """A value that stands where a document should have an object of its format."""
+
+    value: Any
+
+
 def pieces(data: bytes, file: str, expected: str) -> list[Piece]:
     """Return the JSON values of a file, broken ones among them; raise InputError when none can be read."""
     text = decode(data, file)
@@ -118,12 +124,12 @@ class Rows:
     def reject(self, reason: str, told: Any) -> None:
         """Add a refused row."""
         self._read += 1
-        self._rejects.append(Reject(self._read, reason, told if isinstance(told, str) else text_of(told)))
+        text = told if isinstance(told, str) else text_of(told)
+        self._rejects.append(Reject(self._read, reason, _utf8(text[: 2 * TEXT_LIMIT])))
 
     def parsed(self) -> Parsed:
         """Return what was added."""
-        rejects = [Reject(row, reason, _utf8(text[: 2 * TEXT_LIMIT])) for row, reason, text in self._rejects]
-        return Parsed(events_frame(self._columns), rejects_frame(rejects), self._read)
+        return Parsed(events_frame(self._columns), rejects_frame(self._rejects), self._read)
 
 
 def _clean(name: str, value: Any) -> Any:
@@ -172,7 +178,8 @@ def whole(value: Any) -> int | None:
     if isinstance(value, int):
         return value
     if isinstance(value, Decimal):
-        small = value.is_finite() and abs(value) < 10**30 and value == value.to_integral_value()
+        # copy_abs, because abs rounds, and that overflows at 1e999999999.
+        small = value.is_finite() and value.copy_abs() < 10**30 and value == value.to_integral_value()
         return int(value) if small else None
     return int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,25}", value) else None
 

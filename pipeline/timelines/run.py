@@ -191,6 +191,7 @@ def _tables(
         given=GIVEN,
     )
     sql.build(con, chain, parameters)
+    _check_names(con, scenario)
     span = _check_window(con, scenario, window)
     broken = checks.broken(con, STORED, parameters)
     if broken:
@@ -408,6 +409,21 @@ def _check_gpus(con: duckdb.DuckDBPyConnection, scenario: Scenario, beside: Sequ
             f"{scenario.path.name} [cluster] gpus_per_node",
             f"{scenario.cluster.gpus_per_node}, but the log names GPU {largest}",
             f"at least {largest + 1} (GPUs are counted from 0)",
+        )
+
+
+def _check_names(con: duckdb.DuckDBPyConnection, scenario: Scenario) -> None:
+    """Raise InputError when the logs name more GPUs of a placed node than it has."""
+    found = con.execute(
+        """select node, count(*) from gpu_names where node in (select node from placements)
+        group by cluster, node having count(*) filter (gpu is null) > 0 order by node limit 1"""
+    ).fetchall()
+    for node, names in found:
+        raise InputError(
+            f"{scenario.path.name} [cluster] gpus_per_node",
+            f"{scenario.cluster.gpus_per_node}, but the logs name {names} GPUs of node {node}",
+            "at least as many as a node has names, one name a GPU",
+            f"the table events lists them: gpu_name and source where node = '{node}'",
         )
 
 

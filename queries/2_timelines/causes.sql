@@ -4,7 +4,8 @@
 -- units: t_start in UTC
 -- source: model.md section 2: the kernel log gives the cause, the scheduler's events the interval
 -- caveat: a fault belongs to the first outage of its node that begins at most $cause_lead_s after it and has not
---   ended before it. Only a fault and an outage that take GPUs away are laid together.
+--   ended before it; of an open one nothing is known after its log was taken. Only a fault and an outage that
+--   take GPUs away are laid together.
 with
 
 logged_outages as (
@@ -27,5 +28,5 @@ inner join logged_outages as outage
         and fault.is_assumed
         and (outage.gpu is null or outage.gpu = fault.gpu)
         and epoch_us(outage.t_start) <= epoch_us(fault.t_start) + $cause_lead_s * 1e6
-        and (outage.t_end is null or outage.t_end > fault.t_start)
+        and coalesce(coalesce(outage.t_end, outage.as_of) > fault.t_start, true)
 group by fault.outage_id

@@ -7,6 +7,7 @@
 --   outage; two rows of one file stay two, and one row of two versions of a file is at the same place in both.
 --   Where a log tells no ends, an incident ends at its clear if it has one, else its component's assumed repair
 --   time after its last row; one that takes nothing down has no length. Severities are those of the scenario.
+--   gpu is null where a fault takes the whole node, also if its rows name the GPU that it began with.
 with
 
 located_events as (
@@ -32,6 +33,7 @@ paired as (
         any_value(has_ends) as has_ends,
         any_value(node) as node,
         any_value(gpu) as gpu,
+        max(scope) filter (part = 'onset') as scope,
         any_value(domain) as domain,
         any_value(code) as code,
         min(t_start) filter (part = 'onset') as t_start,
@@ -48,7 +50,7 @@ paired as (
 
 intervals as (
     select
-        event_id as outage_id, cluster, true as has_ends, node, gpu, domain, code,
+        event_id as outage_id, cluster, true as has_ends, node, gpu, scope, domain, code,
         t_start, t_start as t_last, t_end, component, severity, reason, as_of, 1 as events,
     from located_events
     where
@@ -80,7 +82,8 @@ logged as (
 
 chosen as (
     select
-        logged.* exclude (severity),
+        logged.* exclude (severity, gpu, scope),
+        case when scope = 'gpu' then gpu end as gpu,
         coalesce(by_reason.severity, by_component.severity, logged.severity) as severity,
     from logged
     left join severity_choices as by_reason on by_reason.word = logged.reason

@@ -62,6 +62,15 @@ def test_what_cannot_be_told_is_said(tmp_path: Path, goodput: Callable[..., tupl
     assert (code, out) == (0, "log.json.gz: infinitehbd\n")
 
 
+def test_of_a_large_file_only_the_head_is_read(tmp_path: Path) -> None:
+    """A tebibyte that nobody has memory for."""
+    path = tmp_path / "large.log"
+    path.write_bytes((SAMPLES / "xid.log").read_bytes())
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    assert detect([str(path)])[0].sources == ("xid",)
+
+
 def test_a_path_that_is_none_is_a_mistake() -> None:
     """It is told as ingest tells it."""
     with pytest.raises(InputError, match="no such file or folder"):

@@ -135,7 +135,7 @@ def test_the_new_api_has_other_names() -> None:
 def test_routine_words_of_a_kubelet_close_nothing() -> None:
     """NodeHasSufficientMemory is said at every start; a pressure that the file has opened is closed."""
     good = event("NodeHasNoDiskPressure", T2, T2)
-    assert rows(read(good)) == [("onset", "n1", "info", "DiskPressure", "11:00")]
+    assert rows(read(good)) == [("interval", "n1", "info", "DiskPressure", "11:00")]
     assert rows(read(good, event("NodeHasDiskPressure")))[0] == (
         "clear",
         "n1",

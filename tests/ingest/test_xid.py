@@ -3,19 +3,23 @@
 # ruff: noqa: DTZ001 - tables hold UTC instants without a zone, logs hold local clock times
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import lzma
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.ingest import run
+from pipeline.ingest import run, textscan
 from pipeline.ingest.documents import gpu_name
 from pipeline.ingest.parsing import Options, Parsed
 from pipeline.ingest.sources import xid
@@ -525,8 +529,45 @@ def test_a_file_is_hashed_and_read_in_one_pass_and_skipped_the_next_time(tmp_pat
     assert not other.skipped
 
 
+@pytest.mark.parametrize("how", ["gzip", "xz", "zstd"])
+def test_a_compressed_log_is_the_same_file(tmp_path: Path, how: str) -> None:
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": gzip.compress,
+        "xz": lzma.compress,
+        "zstd": lambda data: bytes(pa.compress(data, "zstd", asbytes=True)),
+    }
+    pack = packs[how]
+    data = f"2025-03-02T12:00:00Z gpu-1 kernel: {FAULT}\n".encode() * 3
+    plain, packed = tmp_path / "a", tmp_path / "b"
+    plain.write_bytes(data)
+    packed.write_bytes(pack(data))
+    done = run.ingest(Lake(tmp_path / "root"), "xid", [str(plain), str(packed)], Options(), lambda _: None)
+    assert [item.skipped for item in done] == [False, True]
+    packed.write_bytes(pack(data)[:-5])
+    with pytest.raises(InputError, match="uncompressed"):
+        run.ingest(Lake(tmp_path / "other"), "xid", [str(packed)], Options(), lambda _: None)
+
+
+def test_years_are_followed_where_only_some_lines_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far into a file one line in a stretch tells the month; a stretch whose ends differ is read whole."""
+    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"] * 3
+    lines = [f"{month}  5 01:00:00 a cron[{number}]: x" for month in months for number in range(200)]
+    for number in range(0, len(lines), 97):
+        lines[number] = f"{lines[number][:16]}a kernel: {FAULT}"
+    text = "\n".join(lines)
+    exact = read(text, Options(tz="UTC", year=2021)).events
+    monkeypatch.setattr(textscan, "EXACT", 0)
+    monkeypatch.setattr(textscan, "STEP", 1500)
+    monkeypatch.setattr(textscan, "BLOCK", 4096)
+    assert read(text, Options(tz="UTC", year=2021)).events.equals(exact)
+    assert exact["t_start"].dt.year().unique().sort().to_list() == [2021, 2022, 2023]
+
+
 # --- any bytes ---------------------------------------------------------------------------------------------
 
+LOST = """[2.5] NVRM: The NVIDIA GPU 0000:b3:00.0
+ NVRM: (PCI ID: 10de:26b5) installed in this system has
+ NVRM: fallen off the bus and is not responding to commands."""
 SEEDS = [
     f"Mar  2 12:00:00 gpu-1 kernel: [  900.089671] {FAULT}",
     f"2025-03-02T12:00:00.000000+00:00 gpu-1 kernel: {FAULT}",
@@ -536,8 +577,7 @@ SEEDS = [
     journal(MESSAGE=FAULT).strip(),
     f"10.5.0.2: kern:    info: [2025-03-02T12:00:00.000000999Z]: {FAULT}",
     "[1.5] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
-    "[2.5] NVRM: The NVIDIA GPU 0000:b3:00.0\n NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
-    + " NVRM: fallen off the bus and is not responding to commands.",
+    LOST,
     "[3.5] amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!",
     f"[4.5] NVRM: Xid (PCI:0000:3b:00): {TO_NONE}",
 ]

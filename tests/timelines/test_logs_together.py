@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.ingest.parsing import Options
+from pipeline.ingest.sources import spot
 from pipeline.lake import sql
 from pipeline.schema import arrow_schema
 from pipeline.units import US_PER_S, to_us
@@ -29,7 +31,8 @@ def row(source: str, kind: str, start_s: float, node: str = "a", **more: Any) ->
     return {
         "cluster": "lab", "source": source, "t_start": instant(start_s), "t_end": instant(end_s),
         "kind": kind, "node": node, "severity": "down", "scope": "gpu" if gpu else "node",
-        "component": "gpu", "code": "x", "reason": "words", "as_of": instant(as_of_s), "file": f"{source}.log", **more,
+        "component": "gpu", "code": "x", "reason": "words", "as_of": instant(as_of_s),
+        "file": f"{source}.log", **more,
     }  # fmt: skip
 
 
@@ -51,7 +54,7 @@ def built(
 def outages(con: Any, columns: str = "outage_id, gpu, start_s, end_s, end_origin, events") -> list[Any]:
     """Return the outages in order of their starts; times in seconds from the window's start."""
     origin = lab.START.replace(tzinfo=None)
-    return con.execute(
+    found: list[Any] = con.execute(
         f"""select {columns} from (
             select
                 *,
@@ -61,6 +64,7 @@ def outages(con: Any, columns: str = "outage_id, gpu, start_s, end_s, end_origin
         ) order by start_s, outage_id""",
         [origin],
     ).fetchall()
+    return found
 
 
 def test_a_storm_is_one_incident_and_its_repair_is_assumed() -> None:
@@ -141,6 +145,34 @@ def test_the_kernel_log_gives_the_cause_and_slurm_the_interval() -> None:
     assert onsets == (1,)  # one interruption of the node; at 7,000 s its GPUs were down until that instant
 
 
+def test_an_open_outage_takes_no_fault_after_its_log_was_taken() -> None:
+    """A snapshot of a node that is down knows nothing of a fault after it, which has downtime of its own."""
+    rows = [
+        row("sinfo", "interval", 100, as_of_s=2000, code="DOWN"),
+        row("xid", "onset", 1999, gpu=3, code="79"),
+        row("xid", "onset", 2001, gpu=4, code="48"),
+    ]
+    with built(rows) as con:
+        assert outages(con) == [
+            ("e001", None, 100, 2000, "as_of", 2),
+            ("e003", 4, 2001, 2001 + 3600, "assumed", 1),
+        ]
+
+
+def test_machines_there_from_the_start_can_be_lost() -> None:
+    """The row that says a slot was filled opens no fault that would swallow the loss."""
+    log = b"0,add,m1\n0,add,m2\n60000,remove,m1\n120000,add,m3\n180000,remove,m2\n"
+    parsed = spot.read(log, "spot.csv", Options(boot_time=lab.START))
+    rows = [
+        {**item, "event_id": f"e{item['row']:03}", "cluster": "lab", "source": "spot", "file": "spot.csv"}
+        for item in parsed.events.to_dicts()
+    ]
+    rows = [{**item, "node": {"slot-0001": "a", "slot-0002": "b"}[item["node"]]} for item in rows]
+    with built(rows) as con:
+        lost = [found for found in outages(con, "node, severity, start_s, end_s") if found[1] == "down"]
+    assert lost == [("a", "down", 60, 120), ("b", "down", 180, WINDOW_S)]
+
+
 def test_a_cause_comes_at_most_so_long_before() -> None:
     """What lies further back, on another node, or takes nothing down is a fault of its own."""
     slurm = row("slurm-events", "interval", 2000, end_s=3000, component="host", code="DOWN")
@@ -171,6 +203,20 @@ def test_gpus_by_name_take_the_free_indices_in_order() -> None:
         assert outages(con, "outage_id, node, gpu") == [
             ("e001", "a", 2), ("e002", "a", 1), ("e003", "a", 0), ("e004", "a", 0), ("e005", "b", 0),
         ]  # fmt: skip
+
+
+def test_a_fault_that_takes_the_node_takes_all_its_gpus() -> None:
+    """Scope says what a fault takes out, also where the row names the GPU that it began with."""
+    rows = [
+        row("xid", "onset", 0, gpu=3, code="79", scope="node"),
+        row("xid", "onset", 5000, gpu=3, code="48"),
+    ]
+    with built(rows) as con:
+        assert outages(con, "outage_id, gpu") == [("e001", None), ("e002", 3)]
+        taken = con.execute(
+            "select sum(gpu_last - gpu_first + 1) from gpu_downtime group by t_start order by t_start"
+        ).fetchall()
+    assert taken == [(8,), (1,)]
 
 
 def test_an_open_outage_is_known_until_the_log_was_taken() -> None:

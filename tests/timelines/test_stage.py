@@ -6,12 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from pipeline.config import Scenario, parse
 from pipeline.errors import CheckFailedError, InputError, NoDataError
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record
+from pipeline.schema import arrow_schema
 from pipeline.timelines import run
 from tests.timelines import lab
 from tests.timelines.lab import Fault
@@ -178,3 +180,27 @@ def test_spot_capacity_is_never_mixed_with_failures_unsaid(tmp_path: Path) -> No
         outages = pl.read_parquet(Lake(tmp_path / name).table(record, "outages"))
         assert outages.filter(pl.col("severity") == "down").height == (4 if name == "out" else 5)
     built(Lake(tmp_path / "alone"), scenario(), [Fault("e", None, 20, 40, component="capacity")])
+
+
+def test_more_gpu_names_than_gpus_are_refused(tmp_path: Path) -> None:
+    """A ninth PCI address on a node of eight is no GPU of it: the message names the node and how to look."""
+    lake = Lake(tmp_path)
+    rows = lab.events([Fault(f"n{place}", None, 10 + place, 50) for place in range(9)]).to_pylist()
+    for place, row in enumerate(rows):
+        row.update(node="n0", scope="gpu", gpu_name=f"00000000:{place:02x}:00", code="xid 79")
+    record, _ = stages.run(
+        lake,
+        "ingest",
+        "log",
+        inputs={},
+        code="1",
+        build=lambda folder: (
+            stages.write_tables(
+                folder, {"events": pa.Table.from_pylist(rows, schema=arrow_schema("events"))}
+            ),
+            {},
+        ),
+        log=quiet,
+    )
+    with pytest.raises(InputError, match=r"8, but the logs name 9 GPUs of node n0[\s\S]*gpu_name"):
+        run.stage(lake, scenario(), [record], quiet)

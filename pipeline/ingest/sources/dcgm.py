@@ -100,7 +100,7 @@ def reading(text: Any, low: float = 0, high: float = float("inf")) -> Decimal | 
         value = Decimal(str(text).strip())
     except InvalidOperation:
         return None
-    if not value.is_finite() or abs(value) >= _BLANK_FROM or value in _BLANK_INT32:
+    if not value.is_finite() or value.copy_abs() >= _BLANK_FROM or value in _BLANK_INT32:
         return None
     return value if low <= value <= high else None
 

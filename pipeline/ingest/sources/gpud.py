@@ -21,7 +21,7 @@ from typing import Any
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of, xid_fault
-from pipeline.ingest.documents import Rows, table, word
+from pipeline.ingest.documents import Foreign, Rows, table, word
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError
 
 VERSION = "1"
@@ -54,8 +54,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             rows.reject(documents.BROKEN, piece.text)
             continue
         for component, item in _events_in(piece.value):
-            if item is None:
-                rows.reject("not an event of gpud", piece.text)
+            if isinstance(item, Foreign):
+                rows.reject("not an event of gpud", item.value)
                 continue
             found = True
             if item:
@@ -78,17 +78,17 @@ def looks_like(head: bytes) -> bool:
 
 
 def _events_in(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield component and event; an empty event for a component without any, None for what is neither."""
+    """Yield component and event; an empty event for a component without any."""
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and "component" in item:
             events = item.get("events")
             yield word(item["component"]), {}
             for event in events if isinstance(events, list) else []:
-                yield word(item["component"]), event if isinstance(event, dict) and event else None
+                yield word(item["component"]), event if isinstance(event, dict) and event else Foreign(event)
         elif isinstance(item, dict) and isinstance(item.get("event"), dict):
             yield "xid", item["event"]
         else:
-            yield "", None
+            yield "", Foreign(item)
 
 
 def _add(rows: Rows, component: str, event: dict[str, Any], node: str, options: Options) -> None:

@@ -64,7 +64,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             if piece.is_broken:
                 reader.rows.reject(documents.BROKEN, piece.text)
             else:
-                reader.document(piece.value, piece.text)
+                reader.document(piece.value)
     else:
         for line in decode(data, file).splitlines():
             if _MARK in line and not line.startswith("#"):
@@ -88,16 +88,18 @@ class _Reader:
         self.rows = Rows()
         self.found = False
 
-    def document(self, value: Any, text: str) -> None:
+    def document(self, value: Any) -> None:
         """Take a document: an envelope of CloudWatch, EventBridge or the API, or a line without stamp."""
         fields = table(value)
         if isinstance(value, list):
             for item in value:
-                self.document(item, documents.text_of(item))
+                self.document(item)
         elif fields.get("detail-type") in {_HEALTH, _EVENT, _STATE}:
             self.found = True
             self._envelope(fields)
-        elif isinstance(fields.get("events"), list):
+        elif isinstance(fields.get("events"), list) and all(
+            "message" in table(item) for item in fields["events"]
+        ):
             self.found = True
             self._stream(fields["events"])
         elif isinstance(fields.get("Events"), list):
@@ -107,7 +109,7 @@ class _Reader:
         elif _MARK in fields:
             self._agent(fields, None, "", fields)
         elif "msg" not in fields:  # what else the agent writes claims nothing
-            self.rows.reject("nothing of HyperPod", text)
+            self.rows.reject("nothing of HyperPod", value)
 
     def _stream(self, events: list[Any]) -> None:
         for item in events:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.conditions import APP, CORDON, DEGRADED, DOWN, INFO, READY, component_of, meaning
-from pipeline.ingest.documents import Rows, table, word
+from pipeline.ingest.documents import Foreign, Rows, table, word
 from pipeline.ingest.parsing import NO_NODE, Options, Parsed, PublicFile, RefusedError
 
 VERSION = "1"
@@ -89,8 +89,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             rows.reject(documents.BROKEN, piece.text)
             continue
         for item in _events_in(piece.value):
-            if item is None:
-                rows.reject("not a Kubernetes event", piece.text)
+            if isinstance(item, Foreign):
+                rows.reject("not a Kubernetes event", item.value)
             else:
                 found = True
                 _keep(events, item)
@@ -114,23 +114,23 @@ def instant_us(item: Mapping[str, Any], options: Options) -> int:
     return documents.instant_us(_first(item, _FIRST), options)
 
 
-def _events_in(value: Any) -> Iterator[dict[str, Any] | None]:
-    """Yield the events of a document, None for what is none."""
+def _events_in(value: Any) -> Iterator[dict[str, Any] | Foreign]:
+    """Yield the events of a document, and what stands in their place."""
     if isinstance(value, list):
         for item in value:
-            yield item if _is_event(item) else None
+            yield item if _is_event(item) else Foreign(item)
     elif not isinstance(value, dict):
-        yield None
+        yield Foreign(value)
     elif value.get("type") in _WATCHES and "object" in value:
         if value["type"] == "DELETED":
             return  # forgotten after its hour; what happened stays true
         if value["type"] != "BOOKMARK":
-            yield value["object"] if _is_event(value["object"]) else None
+            yield value["object"] if _is_event(value["object"]) else Foreign(value["object"])
     elif isinstance(value.get("items"), list):
         for item in value["items"]:
-            yield item if _is_event(item) else None
+            yield item if _is_event(item) else Foreign(item)
     else:
-        yield value if _is_event(value) else None
+        yield value if _is_event(value) else Foreign(value)
 
 
 def _is_event(item: Any) -> bool:
@@ -161,7 +161,7 @@ def _add(rows: Rows, item: dict[str, Any], options: Options, *, was_bad: bool) -
     rule, node = _rule(item), _node(item)
     is_state = rule.code in {READY, CORDON}
     if rule.kind == "clear" and not is_state and not was_bad:
-        rule = rule._replace(kind="onset", severity=INFO)  # said at every start of a kubelet
+        rule = rule._replace(kind="interval", severity=INFO)  # said at every start of a kubelet
     times = f" ({count} times, last {last})" if count > 1 and not is_state else ""
     columns = {
         "kind": rule.kind,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.conditions import CORDON, DEGRADED, INFO, READY, meaning
-from pipeline.ingest.documents import Rows, array, table, word
+from pipeline.ingest.documents import Foreign, Rows, array, table, word
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
 
 VERSION = "1"
@@ -98,8 +98,8 @@ class _Nodes:
     def document(self, value: Any) -> None:
         """Take a List, a Node, a watch event, or bare conditions."""
         for item in _nodes_in(value):
-            if item is None:
-                self.rows.reject("not a Kubernetes node", value)
+            if isinstance(item, Foreign):
+                self.rows.reject("not a Kubernetes node", item.value)
             else:
                 self.found = True
                 self._node(item)
@@ -210,31 +210,31 @@ class _Nodes:
         return max(beats)
 
 
-def _nodes_in(value: Any) -> Iterator[dict[str, Any] | None]:
-    """Yield the nodes of a document, None for what is none."""
+def _nodes_in(value: Any) -> Iterator[dict[str, Any] | Foreign]:
+    """Yield the nodes of a document, and what stands in their place."""
     if isinstance(value, list):
         if value and all(isinstance(item, dict) and "status" in item and "type" in item for item in value):
             yield {"conditions": value}
         else:
             for item in value:
-                yield from _nodes_in(item) if isinstance(item, dict) else [None]
+                yield from _nodes_in(item) if isinstance(item, dict) else [Foreign(item)]
     elif not isinstance(value, dict):
-        yield None
+        yield Foreign(value)
     elif value.get("type") in _WATCHES and "object" in value:
         yield from _watched(value)
     elif isinstance(value.get("items"), list):
         for item in value["items"]:
-            yield item if isinstance(item, dict) and _is_node(item) else None
+            yield item if isinstance(item, dict) and _is_node(item) else Foreign(item)
     else:
-        yield value if _is_node(value) else None
+        yield value if _is_node(value) else Foreign(value)
 
 
-def _watched(value: dict[str, Any]) -> Iterator[dict[str, Any] | None]:
+def _watched(value: dict[str, Any]) -> Iterator[dict[str, Any] | Foreign]:
     kind, item = value["type"], value["object"]
     if kind == "BOOKMARK":
         return
     if kind == "ERROR" or not isinstance(item, dict) or not _is_node(item):
-        yield None
+        yield Foreign(item)
     else:
         yield {**item, "is_deleted": True} if kind == "DELETED" else item
 

@@ -45,6 +45,8 @@ _RAS = (
 _START = re.compile(rb"[0-9]+,[0-9A-Fa-f]{8},[^,]*,[^,]*,(?:FATAL|WARN|INFO)")
 _PERIOD = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8},[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\s")
 _STAMP = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})-([0-9]{2})\.([0-9]{2})\.([0-9]{2}\.[0-9]{1,6})$"
+_NOTHING = "no row of RAS events or of maintenance"
+_EXPECTED = "16 fields, or START,END"
 _NO_STAMP = "not a time such as 2015-04-20-21.38.10.221308"
 _LOST = r"\b[A-Z]+(?:_[A-Z]+)*_IN_ERROR\b"
 _NODE = r"^([RQ][0-9A-Z]{2}(?:-[A-Z][0-9]+)*-J[0-9]{2})(?:-|$)"
@@ -77,7 +79,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     text = decode(data, file)
     line = text.lstrip().partition("\n")[0]
     if not any(sign.isdigit() for sign in line) or "," not in line:
-        raise InputError(file, "no row of RAS events or of maintenance", "16 fields, or START,END")
+        raise InputError(file, _NOTHING, _EXPECTED)
     if options.tz is None:
         raise options.zone_needed(file, line.split(",")[5 if line.count(",") > 5 else 0][:40])
     return _periods(text, file, options) if line.count(",") == 1 else _ras(text, file, options)
@@ -92,6 +94,8 @@ def _periods(text: str, file: str, options: Options) -> Parsed:
     table = csvtext.read(text, file, lambda _: {"start": 0, "end": 1}, ("start", "end"))
     frame = table.frame.with_columns(csvtext.cleaned(name) for name in ("start", "end"))
     starts, ends = (parse_instants(frame[name], options) for name in ("start", "end"))
+    if starts["reason"].eq_missing(NOT_ISO).all():
+        raise InputError(file, _NOTHING, _EXPECTED)
     frame = frame.with_columns(
         t_start=starts["us"], start_reason=starts["reason"], t_end=ends["us"], end_reason=ends["reason"]
     )

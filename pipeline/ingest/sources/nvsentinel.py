@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from pipeline.errors import InputError
 from pipeline.ingest import documents, xids
 from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of
-from pipeline.ingest.documents import Rows, array, table, word
+from pipeline.ingest.documents import Foreign, Rows, array, table, word
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
 
 VERSION = "1"
@@ -103,8 +103,8 @@ class _Events:
     def document(self, value: Any) -> None:
         """Take what holds health events; a line of the log without any is no row."""
         for item in _events_in(value):
-            if item is None:
-                self.rows.reject("not a health event", value)
+            if isinstance(item, Foreign):
+                self.rows.reject("not a health event", item.value)
             else:
                 self.found = True
                 self._event(item)
@@ -171,13 +171,13 @@ def _is_same(one: _Gpu, other: _Gpu) -> bool:
     return one.name is not None and one.name == other.name
 
 
-def _events_in(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the health events within a document, None where one should be and is not."""
+def _events_in(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any] | Foreign]:
+    """Yield the health events within a document, and what stands in their place."""
     if isinstance(value, list) and depth < 4:
         for item in value:
             yield from _events_in(item, depth + 1)
     elif not isinstance(value, dict) or depth >= 4:
-        yield None
+        yield Foreign(value)
     elif "healthevent" in value or "healthEvent" in value:
         yield from _events_in(value.get("healthevent", value.get("healthEvent")), depth + 1)
     elif any(key.replace("_", "").lower() == "checkname" for key in value):
@@ -185,7 +185,7 @@ def _events_in(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any] | None]
     elif isinstance(value.get("events"), dict | list):
         yield from _events_in(value["events"], depth + 1)
     elif "msg" not in value and "events" not in value:
-        yield None
+        yield Foreign(value)
 
 
 def _check(event: Mapping[str, Any]) -> str:

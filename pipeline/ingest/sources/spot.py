@@ -59,6 +59,7 @@ _SAMPLE = re.compile(
 )
 _MOST = 10_000  # machines; a larger count is no count
 _COMES, _GOES = "add", "remove"
+_CAPACITY = "capacity"
 _FORMS = "MS,add|remove,NODE; [MS, WORD, {nodes}]; {metadata, data}; or DATE, TIME, COUNT"
 _IDLE = ("no-op", "migration")
 
@@ -272,6 +273,8 @@ class _Slots:
                 "kind": kind,
                 "node": f"slot-{slot:04}",
                 "severity": severity,
+                # An identity of its own, or the loss that follows would be a repeat of it.
+                "code": _CAPACITY if severity == "down" else "there from the start",
                 "reason": f"{_COMES if change.comes else _GOES} {change.name}"
                 if change.name
                 else change.text,
@@ -305,9 +308,8 @@ class _Slots:
                 f"no machine that comes or goes ({'; '.join(reasons)})" if reasons else "no machine at all"
             )
             raise InputError(file, found, _FORMS)
-        names = ("row", "t_start", "t_end", "kind", "node", "severity", "reason")
+        names = ("row", "t_start", "t_end", "kind", "node", "severity", "code", "reason")
         columns = {name: [event[name] for event in self.events] for name in names}
         count = len(self.events)
-        columns |= {"scope": ["node"] * count}
-        columns |= {name: ["capacity"] * count for name in ("component", "code")}
+        columns |= {"scope": ["node"] * count, "component": [_CAPACITY] * count}
         return Parsed(events_frame(columns), rejects_frame(self.rejects), self.rows)
