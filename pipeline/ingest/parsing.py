@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -53,6 +53,7 @@ _ISO = (
 )
 _UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]Z$"
 _UTC_FORMAT, _MOMENT = "%Y-%m-%dT%H:%M:%SZ", pl.Datetime("us")
+_LETTERS = re.compile(r"[A-Za-z]{2,5}")  # CST, which is near UCT as text and six hours off
 _ISO_PATTERN = re.compile(_ISO.removesuffix("$") + r"\Z")
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local clock times are counted from a local epoch
 
@@ -89,6 +90,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.tz is not None:
             check_zone(self.tz)
+        if self.year is not None and not EARLIEST.year <= self.year <= MAXYEAR:
+            raise InputError("year", f"found {self.year}", f"a year from {EARLIEST.year} on, e.g. 2025")
         if self.fold is not None and self.fold not in FOLDS:
             raise InputError("fold", f"found {self.fold!r}", f"{EARLIER} or {LATER}")
         for key in ("as_of", "boot_time"):
@@ -112,8 +115,12 @@ class Options:
         """Return options from a command line's texts; raise InputError naming the option."""
         if tz is not None:
             check_zone(tz)
+        for key, text in {"node": node, "cluster": cluster}.items():
+            if text is not None and not text.strip():
+                raise InputError(f"--{key}", f"found {text!r}", "a name", f"leave --{key} out, or name it")
         moments = {"boot-time": boot_time, "as-of": as_of}
-        read = {key: _option_instant(f"--{key}", text, tz) for key, text in moments.items() if text}
+        given = {key: text for key, text in moments.items() if text is not None}
+        read = {key: _option_instant(f"--{key}", text, tz) for key, text in given.items()}
         name = cls.cluster if cluster is None else cluster
         return cls(
             tz=tz,
@@ -234,6 +241,8 @@ def check_zone(name: str) -> ZoneInfo:
         known = {zone.lower(): zone for zone in available_timezones()}
         close = known.get(name.lower())
         hint = f"did you mean {close!r}?" if close else nearest(name, known.values())
+        if not close and _LETTERS.fullmatch(name):
+            hint = "CST and its like name several zones: give a place, e.g. America/Chicago or Asia/Shanghai"
         raise InputError(
             f"tz {name!r}", "unknown zone", "a name such as UTC or Europe/Berlin", hint
         ) from None

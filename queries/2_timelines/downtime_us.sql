@@ -3,7 +3,8 @@
 -- reads: segment_outages
 -- units: t_start_us, t_end_us are microseconds since the window's start, [t_start, t_end)
 -- source: model.md section 1 (downtime) and section 3
--- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets.
+-- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets. Of equal
+--   outages the one that begins an island comes first: two windows may sort what ties in two ways.
 with
 
 covered as (

@@ -20,7 +20,7 @@ fault_rows as (
     from located_events
     window fault as (
         partition by cluster, fault_source, node, gpu, domain, code
-        order by t_start, file, "row"
+        order by t_start, file, "row", event_id
     )
 ),
 
@@ -40,7 +40,7 @@ numbered as (
         *,
         (sum(case when opens then 1 else 0 end) over (
             partition by cluster, fault_source, node, gpu, domain, code
-            order by t_start, file, "row"
+            order by t_start, file, "row", event_id
             rows unbounded preceding
         ))::bigint as incident_number,
     from opening

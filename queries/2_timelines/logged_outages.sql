@@ -6,7 +6,8 @@
 -- caveat: An open interval that another file tells again with its end (a log that has grown since) is that one
 --   outage; two rows of one file stay two, and one row of two versions of a file is at the same place in both.
 --   Where a log tells no ends, an incident ends at its clear if it has one, else its component's assumed repair
---   time after its last row; one that takes nothing down has no length. Severities are those of the scenario.
+--   time after its last row; one that takes nothing down has no length. Severities are those of the scenario;
+--   one for a component leaves rows of information (there from the start, in the wake of a fault) as they are.
 --   gpu is null where a fault takes the whole node, also if its rows name the GPU that it began with.
 with
 
@@ -84,7 +85,11 @@ chosen as (
     select
         logged.* exclude (severity, gpu, scope),
         case when scope = 'gpu' then gpu end as gpu,
-        coalesce(by_reason.severity, by_component.severity, logged.severity) as severity,
+        coalesce(
+            by_reason.severity,
+            case when logged.severity <> 'info' then by_component.severity end,
+            logged.severity
+        ) as severity,
     from logged
     left join severity_choices as by_reason on by_reason.word = logged.reason
     left join severity_choices as by_component on by_component.word = logged.component

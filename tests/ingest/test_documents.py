@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.ingest import documents
+from pipeline.ingest import documents, sources
+from pipeline.ingest.clock import epoch_us
 from pipeline.ingest.parsing import IN_FUTURE, NO_ZONE, TOO_EARLY, Options, RefusedError
 from pipeline.units import to_us
 
@@ -155,3 +156,30 @@ def test_rows_that_utf_8_cannot_spell_are_refused() -> None:
     assert parsed.rejects.rows() == [(1, documents.NOT_TEXT, '{"n": "?"}')]
     assert parsed.events["row"].to_list() == [2]
     assert parsed.events["t_start"].to_list() == [datetime(2026, 3, 1, 22, 40, 5, 417257)]
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1e999999999"])
+def test_an_endless_exponent_is_no_number(text: str) -> None:
+    """Arithmetic on it would overflow."""
+    assert documents.whole(Decimal(text)) is None
+    with pytest.raises(RefusedError):
+        documents.protobuf_us({"seconds": Decimal(text)}, NONE)
+    with pytest.raises(RefusedError):
+        epoch_us(text, "s", NONE)
+
+
+@pytest.mark.parametrize("source", ["k8s-nodes", "k8s-events", "nvsentinel", "gpud", "hyperpod", "npd"])
+def test_what_stands_in_the_place_of_an_object_is_told_alone(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long list of another format costs its length once, not once an item."""
+    told: list[str] = []
+
+    def reject(self: documents.Rows, reason: str, item: Any) -> None:
+        told.append(item if isinstance(item, str) else documents.text_of(item))
+
+    monkeypatch.setattr(documents.Rows, "reject", reject)
+    data = json.dumps([{"other": place} for place in range(50)]).encode()
+    with pytest.raises(InputError):
+        sources.load(source).read(data, "f.json", Options(node="n"))
+    assert told == [f'{{"other": {place}}}' for place in range(50)]

@@ -167,3 +167,10 @@ def test_any_damage_is_counted() -> None:
         "\n".join(map(json.dumps, [health("Unhealthy"), health("Healthy"), agent()])).encode(),
         GIVEN,
     )
+
+
+def test_events_of_another_program_are_no_stream() -> None:
+    """A stream of CloudWatch has messages; one that matched nothing is empty."""
+    with pytest.raises(InputError, match="nothing of HyperPod"):
+        hyperpod.read(b'{"component": "gpu", "events": [{"time": "2026-03-01T00:00:00Z"}]}', "f", GIVEN)
+    assert hyperpod.read(b'{"events": []}', "f", GIVEN).rows_read == 0

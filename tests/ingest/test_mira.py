@@ -108,3 +108,10 @@ def test_damage_gives_rows_rejects_or_one_error() -> None:
     """Whatever is done to a file, every row is accounted for."""
     survives(mira, SAMPLE.encode(), UTC_ZONE)
     survives(mira, PERIODS.encode() * 2, UTC_ZONE, examples=80)
+
+
+@pytest.mark.parametrize("line", ["[12.5] NVRM: Xid (PCI:0000:3b:00): 79, pid=1", "n[01-02,04]", "1,2"])
+def test_lines_with_a_comma_are_no_periods(line: str) -> None:
+    """Another log is a mistake of the file, not refused rows."""
+    with pytest.raises(InputError, match="no row of RAS events or of maintenance"):
+        read(f"{line}\n{line}\n")

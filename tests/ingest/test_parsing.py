@@ -115,6 +115,28 @@ def test_an_unknown_zone_is_named_at_once(zone: str) -> None:
         Options(tz=zone)
 
 
+@pytest.mark.parametrize("word", ["CST", "cst", "PDT", "AEST"])
+def test_a_letter_word_is_no_zone_and_gets_no_near_one(word: str) -> None:
+    """CST is six hours off UCT, the name that is nearest as text."""
+    with pytest.raises(InputError, match="several zones") as told:
+        Options(tz=word)
+    assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize("year", [25, 0, -5, 1999, 99999])
+def test_a_year_that_no_log_has_is_named_at_once(year: int) -> None:
+    """One message for the option, not one refusal a row."""
+    with pytest.raises(InputError, match=rf"year: found {year}\b"):
+        Options(year=year)
+
+
+@pytest.mark.parametrize("key", ["as_of", "boot_time", "node", "cluster"])
+def test_an_empty_option_is_not_one_left_out(key: str) -> None:
+    """As of a variable of the shell that is not set."""
+    with pytest.raises(InputError, match=f"--{key.replace('_', '-')}: found ''"):
+        Options.of(**{key: ""})
+
+
 def test_options_from_texts_name_the_option() -> None:
     """An option that is no instant is told by the name the user typed."""
     assert Options.of(as_of="2024-01-01T00:00Z").as_of == datetime(2024, 1, 1, tzinfo=UTC)

@@ -38,7 +38,11 @@ def row(source: str, kind: str, start_s: float, node: str = "a", **more: Any) ->
 
 @contextmanager
 def built(
-    rows: Sequence[dict[str, Any]], onset_only: Sequence[str] = ("xid",), hours: float = 1.0, **more: Any
+    rows: Sequence[dict[str, Any]],
+    onset_only: Sequence[str] = ("xid",),
+    hours: float = 1.0,
+    choices: dict[str, str] | None = None,
+    **more: Any,
 ) -> Iterator[Any]:
     """Yield a connection with the tables of these rows, in file order; two nodes of 8 GPUs, one domain."""
     numbered = [{"event_id": f"e{place:03}", "row": place, **item} for place, item in enumerate(rows, 1)]
@@ -47,7 +51,7 @@ def built(
     with sql.connect() as con:
         table = pa.Table.from_pylist(numbered, schema=arrow_schema("events"))
         values = lab.parameters(WINDOW_S, 16, **more)
-        lab.build(con, table, placed, values, onset_only=onset_only, repairs=repairs)
+        lab.build(con, table, placed, values, choices, onset_only=onset_only, repairs=repairs)
         yield con
 
 
@@ -237,3 +241,22 @@ def test_an_open_outage_is_known_until_the_log_was_taken() -> None:
     sent_again = [{**row("sinfo", "interval", 100, as_of_s=t), "event_id": "same"} for t in (4000, 6000)]
     with built(sent_again) as con:
         assert outages(con, "outage_id, end_s") == [("same", 6000)]
+
+
+def test_a_choice_for_a_component_leaves_information_alone() -> None:
+    """Capacity counted as down loses no machine that was there from the start; a reason of it may."""
+    start = row("spot", "onset", 0, severity="info", component="capacity", code="there", reason="there")
+    rows = [start, row("spot", "onset", 60, component="capacity"), row("spot", "clear", 120)]
+    columns = "severity, start_s, end_s"
+    with built(rows, choices={"capacity": "down"}) as con:
+        assert outages(con, columns) == [("info", 0, WINDOW_S), ("down", 60, 120)]
+    with built(rows, choices={"capacity": "degraded", "there": "down"}) as con:
+        assert outages(con, columns) == [("down", 0, WINDOW_S), ("degraded", 60, 120)]
+
+
+def test_many_equal_outages_are_one_downtime() -> None:
+    """Rows that tie are sorted alike by every window that numbers them."""
+    count = 100_000
+    with built([row("slurm-events", "interval", 60, end_s=600)] * count) as con:
+        assert con.execute("select count(*) from outages").fetchone() == (count,)
+        assert con.execute("select count(*) from gpu_downtime").fetchone() == (1,)
