@@ -433,7 +433,7 @@ def test_headline(ask: Ask) -> None:
 
 
 def test_lead_over_next(ask: Ask) -> None:
-    """Under pause dp-drop and rigid keep the same, so the lead is nothing; under elastic there is one policy."""
+    """Under pause dp-drop and rigid keep the same: the lead is nothing. Under elastic there is one policy."""
     check(
         ask("from lead_over_next('small')"),
         "batch policy next_policy next_goodput_frac lead_frac lead_low_frac lead_high_frac lead_placements",
