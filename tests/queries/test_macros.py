@@ -432,6 +432,15 @@ def test_headline(ask: Ask) -> None:
     assert [row["may_compute_gain_frac"] for row in found] == [None, None]
 
 
+def test_lead_over_next(ask: Ask) -> None:
+    """Under pause dp-drop and rigid keep the same: the lead is nothing. Under elastic there is one policy."""
+    check(
+        ask("from lead_over_next('small')"),
+        "batch policy next_policy next_goodput_frac lead_frac lead_low_frac lead_high_frac lead_placements",
+        ("pause", "dp-drop", "rigid", share(SPARED), 0.0, 0.0, 0.0, 0),
+    )
+
+
 def test_tornado(ask: Ask, con: duckdb.DuckDBPyConnection) -> None:
     """Each pair of what-ifs beside the goodput as logged, from the rows of the ledgers."""
     logged = dict(

@@ -49,7 +49,12 @@ MUTATIONS = {
     ),
     "a hit during a start does not begin it again": Mutation(
         ENGINE,
-        (("if hit and self.state != PAUSED:", "if hit and self.state in (RUNNING, SAVING):"),),
+        (
+            (
+                "if (struck or instant.app_fault) and self.state != PAUSED:",
+                "if (struck or instant.app_fault) and self.state in (RUNNING, SAVING):",
+            ),
+        ),
     ),
     "a hit during a start is an interruption": Mutation(
         ENGINE,
