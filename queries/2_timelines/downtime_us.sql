@@ -27,7 +27,7 @@ islands as (
         *,
         (sum(case when reached_us is null or t_start_us > reached_us then 1 else 0 end) over (
             partition by placement_seed, domain_id, gpu_first
-            order by t_start_us, t_end_us
+            order by t_start_us, t_end_us, reached_us nulls first
             rows unbounded preceding
         ))::bigint as island,
     from reached

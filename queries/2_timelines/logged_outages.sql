@@ -49,30 +49,46 @@ paired as (
     group by incident_id
 ),
 
+-- One row a fault and start, so that many equal rows are not compared each with each.
+closed as (
+    select
+        cluster, source, code, node, gpu, domain, t_start,
+        min(file) as first_file,
+        max(file) as last_file,
+        list("row") as places,
+    from located_events
+    where kind = 'interval' and t_end is not null
+    group by cluster, source, code, node, gpu, domain, t_start
+),
+
+told_again as (
+    select event_id
+    from located_events as early
+    inner join closed
+        on
+            closed.t_start = early.t_start
+            and closed.cluster = early.cluster
+            and closed.source = early.source
+            and closed.code = early.code
+            and closed.node is not distinct from early.node
+            and closed.gpu is not distinct from early.gpu
+            and closed.domain is not distinct from early.domain
+    where
+        early.kind = 'interval'
+        and early.t_end is null
+        and (
+            closed.first_file <> early.file
+            or closed.last_file <> early.file
+            or list_contains(closed.places, early."row")
+        )
+),
+
 intervals as (
     select
         event_id as outage_id, cluster, true as has_ends, node, gpu, scope, domain, code,
         t_start, t_start as t_last, t_end, component, severity, reason, as_of, 1 as events,
     from located_events
-    where
-        kind = 'interval'
-        and (
-            t_end is not null
-            or not exists (
-                select 1 from located_events as later
-                where
-                    later.kind = 'interval'
-                    and later.t_end is not null
-                    and later.t_start = located_events.t_start
-                    and later.cluster = located_events.cluster
-                    and later.source = located_events.source
-                    and later.code = located_events.code
-                    and later.node is not distinct from located_events.node
-                    and later.gpu is not distinct from located_events.gpu
-                    and later.domain is not distinct from located_events.domain
-                    and (later.file <> located_events.file or later."row" = located_events."row")
-            )
-        )
+    where kind = 'interval' and event_id not in (select event_id from told_again)
 ),
 
 logged as (

@@ -102,3 +102,13 @@ def test_a_source_says_what_a_user_needs(name: str, goodput: Callable[..., tuple
     assert len(module.TRAPS) >= 2
     for flag in module.FLAGS:
         assert f"--{flag.replace('_', '-')}" in out
+
+
+def test_a_file_without_any_row_asks_for_the_source(
+    tmp_path: Path, goodput: Callable[..., tuple[int, str]]
+) -> None:
+    """A kernel log's lines begin as those of a controller's log may, and say nothing of nodes."""
+    log = tmp_path / "kern.log"
+    log.write_text("[12.500000] usb 1-1: new device\n", encoding="utf-8")
+    code, said = goodput("ingest", "slurmctld", str(log), "--tz", "UTC")
+    assert (code, "is the source right? goodput ingest --detect" in said) == (0, True)

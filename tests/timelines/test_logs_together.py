@@ -256,7 +256,7 @@ def test_a_choice_for_a_component_leaves_information_alone() -> None:
 
 def test_many_equal_outages_are_one_downtime() -> None:
     """Rows that tie are sorted alike by every window that numbers them."""
-    count = 100_000
+    count = 20_000
     with built([row("slurm-events", "interval", 60, end_s=600)] * count) as con:
         assert con.execute("select count(*) from outages").fetchone() == (count,)
         assert con.execute("select count(*) from gpu_downtime").fetchone() == (1,)
