@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline import config
 from pipeline.errors import InputError, NoDataError
 from pipeline.lake import sql
+from pipeline.schema import COMPONENTS
 from pipeline.synth.tables import Kind
 from pipeline.units import US_PER_D, to_us
 
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
 
 Window = tuple[datetime, datetime]
 
-_SCHEMA_GIVEN = ("ingested_events", "severity_choices", "assumed_faults")
+_SCHEMA_GIVEN = (
+    "ingested_events",
+    "severity_choices",
+    "assumed_faults",
+    "assumed_repairs",
+    "onset_only_sources",
+)
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,16 @@ def queries() -> tuple[sql.Query, ...]:
     return tuple(sql.ordered(wanted, given=_SCHEMA_GIVEN))
 
 
-def load(lake: Lake, sources: Sequence[Record], observed: Window, nodes: int, where: str) -> History:
-    """Read the outages of a source within a window."""
+def load(
+    lake: Lake,
+    sources: Sequence[Record],
+    observed: Window,
+    nodes: int,
+    where: str,
+    trace: config.Trace | None = None,
+    gpus_per_node: int = 8,
+) -> History:
+    """Read the outages of a source within a window; `trace` says what is assumed of logs without ends."""
     import numpy as np
     import polars as pl
 
@@ -91,7 +106,21 @@ def load(lake: Lake, sources: Sequence[Record], observed: Window, nodes: int, wh
             "create temp table assumed_faults "
             "(outage_id varchar, t_start timestamp, component varchar, reason varchar)"
         )
-        sql.build(con, queries(), {"scenario": "", "window_start": first, "window_end": last})
+        trace = trace or config.Trace()
+        repairs = ", ".join(f"('{component}', {trace.repair_h(component)!r})" for component in COMPONENTS)
+        con.execute(f"create temp table assumed_repairs as from (values {repairs}) as t (component, repair_h)")
+        con.execute("create temp table onset_only_sources (source varchar)")
+        for source in sorted({item.facts["source"] for item in sources if item.facts.get("ends") is False}):
+            con.execute("insert into onset_only_sources values (?)", [source])
+        values = {
+            "scenario": "",
+            "window_start": first,
+            "window_end": last,
+            "gpus_per_node": gpus_per_node,
+            "fold_s": trace.fold_s,
+            "cause_lead_s": trace.cause_lead_s,
+        }
+        sql.build(con, queries(), values)
         outages = con.sql(
             "select outages.*, epoch_us(outages.t_start) as start_us, epoch_us(outages.t_end) as end_us, "
             "scope, domain from outages inner join events on event_id = outage_id "

@@ -81,7 +81,8 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         raise InputError(f"{where} block_d", found, "blocks no longer than the window")
 
     def source() -> Source:
-        history = observed.load(lake, sources, window, trace.observed_nodes or 0, where)
+        nodes, gpus = trace.observed_nodes or 0, cluster.gpus_per_node
+        history = observed.load(lake, sources, window, nodes, where, trace, gpus)
 
         def drawn(seed: int) -> Columns:
             return bootstrap.draw(
@@ -112,6 +113,7 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         "window": [moment.isoformat() for moment in window],
         "block_d": block_d,
         "observed_nodes": trace.observed_nodes,
+        "without_ends": [trace.assumed_repair_h, trace.fold_s, trace.cause_lead_s],
     }
     return _stage(lake, scenario, parameters, ("lake/sql.py",), source, log)
 

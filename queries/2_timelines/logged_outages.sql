@@ -100,7 +100,7 @@ logged as (
 chosen as (
     select
         logged.* exclude (severity, gpu, scope),
-        case when scope = 'gpu' then gpu end as gpu,
+        case when scope <> 'node' then gpu end as gpu,
         coalesce(
             by_reason.severity,
             case when logged.severity <> 'info' then by_component.severity end,

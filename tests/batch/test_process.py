@@ -265,6 +265,7 @@ def test_the_sample_configuration_is_right_also_where_it_is_commented_out(tmp_pa
     text = re.sub(r"^# (?=\w+ = )", "", shipped("site.toml"), flags=re.MULTILINE)
     path = tmp_path / "site.toml"
     path.write_text(text)
+    (tmp_path / "xid.csv").write_text("code\n")
     real, document = config.read(path)
     batch = config.parse(real, document)
     assert batch.scenarios == ("demo",) and batch.drops[0].year == 2025
