@@ -3,7 +3,8 @@
 -- reads: segment_outages
 -- units: t_start_us, t_end_us are microseconds since the window's start, [t_start, t_end)
 -- source: model.md section 1 (downtime) and section 3
--- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets.
+-- caveat: abutting outages are one; zero-length outages take no time and are left to the onsets. Of equal
+--   outages the one that begins an island comes first: two windows may sort what ties in two ways.
 with
 
 covered as (
@@ -26,7 +27,7 @@ islands as (
         *,
         (sum(case when reached_us is null or t_start_us > reached_us then 1 else 0 end) over (
             partition by placement_seed, domain_id, gpu_first
-            order by t_start_us, t_end_us
+            order by t_start_us, t_end_us, reached_us nulls first
             rows unbounded preceding
         ))::bigint as island,
     from reached

@@ -36,7 +36,7 @@ islands as (
     select
         *,
         (sum(case when reached is null or t_start > reached then 1 else 0 end) over (
-            partition by node order by t_start, t_end rows unbounded preceding
+            partition by node order by t_start, t_end, reached nulls first rows unbounded preceding
         ))::bigint as island,
     from reached
 ),
