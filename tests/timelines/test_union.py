@@ -159,6 +159,11 @@ def test_a_gpu_and_its_node_overlap() -> None:
     assert sorted(found) == [(0, 0, 4, 8), (1, 1, 1, 8), (2, 3, 4, 8)]
 
 
+def test_many_equal_outages_are_one() -> None:
+    """Rows that tie in every column are sorted alike by each step of the union."""
+    assert downtime([Fault("a", None, 1, 5)] * 25_000) == [(0, 3, 1, 5)]
+
+
 def test_abutting_outages_are_one() -> None:
     """An outage that begins as another ends leaves no instant in which the GPU is up, and is no onset."""
     log = [Fault("a", 1, 1, 5), Fault("a", 1, 5, 8)]
