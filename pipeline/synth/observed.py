@@ -108,7 +108,9 @@ def load(
         )
         trace = trace or config.Trace()
         repairs = ", ".join(f"('{component}', {trace.repair_h(component)!r})" for component in COMPONENTS)
-        con.execute(f"create temp table assumed_repairs as from (values {repairs}) as t (component, repair_h)")
+        con.execute(
+            f"create temp table assumed_repairs as from (values {repairs}) as t (component, repair_h)"
+        )
         con.execute("create temp table onset_only_sources (source varchar)")
         for source in sorted({item.facts["source"] for item in sources if item.facts.get("ends") is False}):
             con.execute("insert into onset_only_sources values (?)", [source])
