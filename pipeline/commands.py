@@ -267,7 +267,7 @@ def _run_scenario(session: Session) -> int:
 
 def _ingest(session: Session) -> int:
     from pipeline.ingest import run as ingest
-    from pipeline.ingest import topology
+    from pipeline.ingest import topology, xids
     from pipeline.ingest.parsing import Options
 
     asked = session.options
@@ -287,7 +287,7 @@ def _ingest(session: Session) -> int:
         cluster=asked.cluster,
         node=asked.node,
         fold=asked.fold,
-        xid_table=asked.xid_table and _text_of(asked.xid_table),
+        xid_table=asked.xid_table and xids.text_of(asked.xid_table, str(asked.xid_table)),
     )
     with session.locked():
         try:
@@ -333,13 +333,6 @@ def _detect(session: Session, paths: list[str]) -> int:
     files = [{"file": item.file, "sources": item.sources, "problem": item.problem} for item in found]
     _print(session, [item.line for item in found], {"files": files})
     return 0 if all(item.is_told for item in found) else 1
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", "a CSV file in UTF-8") from None
 
 
 def _fetch(session: Session) -> int:
@@ -423,10 +416,6 @@ def _listing(what: str) -> list[tuple[str, str]]:
         from pipeline.replay import responses
 
         return [(name, _first_line(responses.load(name).__doc__)) for name in responses.names()]
-    if what == "sources":
-        from pipeline.ingest import sources
-
-        return list(sources.descriptions().items())
     if what == "presets":
         from pipeline.synth import presets
 

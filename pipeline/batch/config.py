@@ -51,13 +51,14 @@ class Drop:
 
         Paths are relative to `folder`.
         """
+        from pipeline.ingest import xids
         from pipeline.ingest.parsing import Options
 
         given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         for key in ("source", "path", "strict"):
             del given[key]
         if self.xid_table is not None:
-            given["xid_table"] = _text(folder / self.xid_table)
+            given["xid_table"] = xids.text_of(folder / self.xid_table, "xid_table")
         return Options.of(**given)
 
 
@@ -138,13 +139,6 @@ def parse(path: Path, document: Mapping[str, Any]) -> Batch:
         if times > 1:
             raise InputError(f"{where} scenarios", f"{name!r} {times} times", "each name once")
     return batch
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError("xid_table", f"cannot be read ({error})", "a CSV file in UTF-8") from None
 
 
 def _drops(path: Path, raw: Any) -> tuple[Drop, ...]:

@@ -69,6 +69,9 @@ class RefusedError(ValueError):
     """A row, or a value in it, that cannot be accepted; the text is the reason kept in `rejects`."""
 
 
+_ZONE_HINT = "--tz UTC, or the zone of the machine's clock, e.g. --tz Europe/Berlin"
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user says about a log that the log does not say itself.
@@ -146,9 +149,8 @@ class Options:
         """Return the server that was said for a file, or None."""
         return file.rpartition("/")[2].partition(".")[0] if self.node == FILE_NAME else self.node
 
-    def zone_needed(self, file: str, example: str) -> InputError:
+    def zone_needed(self, file: str, example: object, hint: str = _ZONE_HINT) -> InputError:
         """Return the one error for a log whose times have no zone and that was given none."""
-        hint = "--tz UTC, or the zone of the machine's clock, e.g. --tz Europe/Berlin"
         return InputError(file, f"times without a zone, such as {example!r}", "the zone they are in", hint)
 
     def plain(self) -> dict[str, str]:

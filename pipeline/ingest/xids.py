@@ -91,6 +91,14 @@ def meaning(code: int, text: str, options: Options) -> Meaning:
     return table(options).meaning(code, text)
 
 
+def text_of(path: Path, where: str) -> str:
+    """Return the text of a user's table; raise InputError, told at `where`, when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(where, f"cannot be read ({error})", "a CSV file in UTF-8") from None
+
+
 def table(options: Options) -> Table:
     """Return the table that holds: the user's, else the shipped one."""
     return _shipped() if options.xid_table is None else _parsed(options.xid_table, "--xid-table")

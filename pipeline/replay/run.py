@@ -8,7 +8,6 @@ its best split when something were different) and `stops` (what each stop cost, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from math import fsum
@@ -138,8 +137,9 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
     for policy in progress(scenario.policies, "policies"):
         for seed in seeds:
             spans: list[Span] = []
-            with stopped.book(replace(policy, batch=study.batch_of(policy)), seed) as stops:
-                row = study.row(policy, logged, seed, spans, stops)
+            stops: list[Stop] = []
+            row = study.row(policy, logged, seed, spans, stops)
+            stopped.book(replace(policy, batch=study.batch_of(policy)), seed, stops)
             _check_saves(scenario, policy, row["checkpoint_interval_s"], timelines.facts["window_us"])
             outcomes.append(row)
             interval_us = units.seconds_to_us(row["checkpoint_interval_s"])
@@ -150,6 +150,7 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
 
     splits: list[dict[str, Any]] = []
     best: list[Policy] = []
+    intervals_s: dict[tuple[Policy, int], float] = {}
     for line in progress(list(study.lines()), "splits of the pool"):
         rows = [
             study.row(replace(line, spare_domains=spare), logged, seed)
@@ -157,14 +158,20 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
             for seed in seeds
         ]
         splits += rows
-        best.append(replace(line, spare_domains=_best_split(rows)))
+        chosen = replace(line, spare_domains=_best_split(rows))
+        best.append(chosen)
+        intervals_s |= {
+            (chosen, row["placement_seed"]): row["checkpoint_interval_s"]
+            for row in rows
+            if row["spare_domains"] == chosen.spare_domains
+        }
 
-    intervals_s: dict[tuple[Policy, int], float] = {}
     for line in progress(best, "stops"):
         for seed in seeds:
-            with stopped.book(line, seed) as stops:
-                row = study.row(line, logged, seed, stops=stops)
-            intervals_s[line, seed] = row["checkpoint_interval_s"]
+            if (line, seed) not in stopped.booked:
+                stops = []
+                study.replay(line, logged, seed, stops=stops)
+                stopped.book(line, seed, stops)
 
     what_ifs: list[dict[str, Any]] = []
     for name, failures in progress(list(_cases(lake, scenario, timelines)), "what-ifs"):
@@ -212,16 +219,11 @@ class _Stopped:
         }
         self.scenario = scenario.name
         self.rows: list[dict[str, Any]] = []
-        self.done: set[tuple[Policy, int]] = set()
+        self.booked: set[tuple[Policy, int]] = set()
 
-    @contextmanager
-    def book(self, policy: Policy, seed: int) -> Iterator[list[Stop]]:
-        """Yield a list for the stops of a replay and book them."""
-        stops: list[Stop] = []
-        yield stops
-        if (policy, seed) in self.done:
-            return
-        self.done.add((policy, seed))
+    def book(self, policy: Policy, seed: int, stops: Sequence[Stop]) -> None:
+        """Book the stops of one replay."""
+        self.booked.add((policy, seed))
         about = {
             "scenario": self.scenario,
             "policy": policy.name,

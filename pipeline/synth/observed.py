@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import config
 from pipeline.errors import InputError, NoDataError
-from pipeline.lake import sql
-from pipeline.schema import COMPONENTS
+from pipeline.lake import open_ends, sql
 from pipeline.synth.tables import Kind
 from pipeline.units import US_PER_D, to_us
 
@@ -107,20 +106,12 @@ def load(
             "(outage_id varchar, t_start timestamp, component varchar, reason varchar)"
         )
         trace = trace or config.Trace()
-        repairs = ", ".join(f"('{component}', {trace.repair_h(component)!r})" for component in COMPONENTS)
-        con.execute(
-            f"create temp table assumed_repairs as from (values {repairs}) as t (component, repair_h)"
-        )
-        con.execute("create temp table onset_only_sources (source varchar)")
-        for source in sorted({item.facts["source"] for item in sources if item.facts.get("ends") is False}):
-            con.execute("insert into onset_only_sources values (?)", [source])
+        open_ends.register(con, open_ends.onset_only(sources), trace)
         values = {
             "scenario": "",
             "window_start": first,
             "window_end": last,
-            "gpus_per_node": gpus_per_node,
-            "fold_s": trace.fold_s,
-            "cause_lead_s": trace.cause_lead_s,
+            **open_ends.parameters(trace, gpus_per_node),
         }
         sql.build(con, queries(), values)
         outages = con.sql(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipeline import config, units
 from pipeline.config import Scenario
 from pipeline.errors import CheckFailedError, InputError, NoDataError, nearest
-from pipeline.lake import checks, sql, stages
+from pipeline.lake import checks, open_ends, sql, stages
 from pipeline.lake.store import Lake, Record
 from pipeline.schema import CAPACITY, COMPONENTS, TABLES, arrow_schema
 from pipeline.synth.contract import REDRAWN, node_names
@@ -102,7 +102,7 @@ def stage(lake: Lake, scenario: Scenario, events: Sequence[Record], log: stages.
     """Build the timelines of a scenario from the records of its events, when anything has changed."""
     queries = sql.load("1_events", "2_timelines", "checks")
     day_0 = next((record.facts["day_0"] for record in events if record.facts.get("day_0")), None)
-    onset_only = sorted({record.facts["source"] for record in events if record.facts.get("ends") is False})
+    onset_only = open_ends.onset_only(events)
     inputs = {
         "events": [
             stages.content(record, *(name for name in ("events", REDRAWN) if name in record.outputs))
@@ -167,8 +167,7 @@ def _tables(
     _check_capacity(con, scenario)
     con.register("severity_choices", _severity_choices(scenario))
     con.register("assumed_faults", app_faults.table(scenario, window.start, window.us))
-    con.register("assumed_repairs", _assumed_repairs(scenario.trace))
-    con.register("onset_only_sources", _onset_only(onset_only))
+    open_ends.register(con, onset_only, scenario.trace)
     con.register("blast_radius", _blast_radius(scenario.cluster.blast_radius))
     placed, about = _placements(con, scenario, log)
     con.register("placements", placed.to_arrow())
@@ -178,9 +177,7 @@ def _tables(
         "window_end": window.end.replace(tzinfo=None),
         "window_us": window.us,
         "domain_size": scenario.cluster.domain_size,
-        "gpus_per_node": scenario.cluster.gpus_per_node,
-        "fold_s": scenario.trace.fold_s,
-        "cause_lead_s": scenario.trace.cause_lead_s,
+        **open_ends.parameters(scenario.trace, scenario.cluster.gpus_per_node),
         "repair_scale_frac": 1.0,
         "left_out": [],
         "left_out_components": [],
@@ -313,19 +310,6 @@ def _severity_choices(scenario: Scenario) -> pa.Table:
     return pa.table(
         {"word": pa.array(chosen, pa.string()), "severity": pa.array(chosen.values(), pa.string())}
     )
-
-
-def _onset_only(sources: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({"source": pa.array(sources, pa.string())})
-
-
-def _assumed_repairs(trace: config.Trace) -> pa.Table:
-    import pyarrow as pa
-
-    hours = [trace.repair_h(component) for component in COMPONENTS]
-    return pa.table({"component": pa.array(COMPONENTS), "repair_h": pa.array(hours, pa.float64())})
 
 
 def _blast_radius(chosen: Mapping[str, int | str]) -> pa.Table:

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from pipeline.config import Cluster, Trace
-from pipeline.lake import sql
+from pipeline.lake import open_ends, sql
 from pipeline.schema import arrow_schema
 from pipeline.timelines import placement, run
 from pipeline.units import US_PER_S, to_us
@@ -132,8 +132,7 @@ def build(
     con.register("severity_choices", pa.table(table))
     con.execute(f"create or replace temp table assumed_faults ({NO_ASSUMED})")
     con.register("placements", placed.to_arrow())
-    con.register("assumed_repairs", run._assumed_repairs(Trace(**(repairs or {}))))
-    con.register("onset_only_sources", run._onset_only(onset_only))
+    open_ends.register(con, onset_only, Trace(**(repairs or {})))
     con.register("blast_radius", run._blast_radius(radius or {}))
     sql.build(con, chain(), values)
 

@@ -181,8 +181,9 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     if table.frame.is_empty():
         raise InputError(file, "no rows below the header", "outages", "the file may be cut off")
     if options.tz is None:
-        found = f"times without a zone, such as {table.frame['Prob Started'].first()!r}"
-        raise InputError(file, found, "the zone they are in", "--tz America/Denver, the clock of the site")
+        raise options.zone_needed(
+            file, table.frame["Prob Started"].first(), "--tz America/Denver, the clock of the site"
+        )
     frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
     given = [pl.col(name).is_not_null().cast(pl.Int64) for name in _CAUSES]
     starts, ends = (_instants(frame[name], options) for name in ("Prob Started", "Prob Fixed"))

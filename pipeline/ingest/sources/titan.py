@@ -52,8 +52,9 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
     if table.frame.is_empty():
         raise InputError(file, "no rows below the header", "life spans", "the file may be cut off")
     if options.tz is None:
-        found = f"times without a zone, such as {table.frame['remove'].first()!r}"
-        raise InputError(file, found, "the zone they are in", "--tz America/New_York, the clock of the site")
+        raise options.zone_needed(
+            file, table.frame["remove"].first(), "--tz America/New_York, the clock of the site"
+        )
     frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
     inserted, removed = (parse_instants(frame[name], options) for name in ("insert", "remove"))
     frame = frame.with_columns(
