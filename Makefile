@@ -29,7 +29,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup report run batch ingest timelines replay sql test lint golden docs bench lock clean
+.PHONY: help setup report run batch ingest timelines replay paper sql test lint golden docs bench lock clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ timelines: $(RUN) ## events of SCENARIO into timelines
 
 replay: $(RUN) ## timelines and policies of SCENARIO into ledgers
 	$(GOODPUT) replay "$(SCENARIO)"
+
+paper: $(RUN) ## published numbers recomputed, with verdicts
+	$(GOODPUT) paper
 
 sql: $(RUN) ## read-only SQL on the catalog: QUERY="select ..."
 	@$(GOODPUT) sql "$$QUERY"

@@ -118,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")
     fetch.add_argument("--from", dest="from_file", type=Path, metavar="FILE", help="take it from this file")
 
+    paper = chosen.add_parser("paper", help="published numbers recomputed, with verdicts, as a page")
+    paper.add_argument(
+        "--seeds", type=int, default=None, metavar="N", help="draws behind each interval (default 200)"
+    )
+
     sql = chosen.add_parser("sql", help="read-only SQL on the catalog")
     sql.add_argument("query", nargs="?", metavar="QUERY", help="one SELECT; - reads it from stdin")
     sql.add_argument("-f", "--file", metavar="FILE", help="a .sql file, or the name of a worked query")
@@ -127,6 +132,9 @@ def parser() -> argparse.ArgumentParser:
     sql.add_argument("--format", choices=FORMATS, default=None, help="default: table")
     sql.add_argument("--timeout", type=float, default=None, metavar="S", help="time limit, seconds")
     sql.add_argument("--describe", action="store_true", help="list tables, macros and columns")
+
+    perf = chosen.add_parser("perf", help="step time and memory at every TP degree of a scenario")
+    perf.add_argument("scenario", nargs="?", metavar="SCENARIO", help="left out: the presets it can name")
 
     for name, text in LISTS.items():
         one = chosen.add_parser(name, help=text)

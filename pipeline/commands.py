@@ -344,6 +344,31 @@ def _fetch(session: Session) -> int:
     return 0
 
 
+def _paper(session: Session) -> int:
+    from pipeline.paper import run as paper
+    from pipeline.paper.rows import FEWEST_SEEDS
+
+    seeds = paper.SEEDS if session.options.seeds is None else session.options.seeds
+    if seeds < FEWEST_SEEDS:
+        raise InputError("--seeds", f"found {seeds}", f"at least {FEWEST_SEEDS}, for a 95 % interval")
+    with session.locked():
+        record, ran = paper.stage(session.lake, seeds, session.log, session.copy_to)
+        session.note("paper", ran)
+    page = (
+        (session.copy_to / paper.STAGE / paper.PAGE)
+        if session.copy_to
+        else session.lake.table(record, paper.PAGE)
+    )
+    facts = record.facts
+    outside: list[str] = facts["outside"]
+    data = {"page": str(page), "counts": facts["counts"], "outside": outside}
+    _print(session, [*facts["lines"], str(page)], data)
+    if outside:
+        hint = "a number of ours has moved, or an explanation is missing"
+        raise CheckFailedError("paper", f"{len(outside)} rows outside: {', '.join(outside)}", "none", hint)
+    return 0
+
+
 # -- looking at what is there --------------------------------------------------------------------
 
 
@@ -380,6 +405,16 @@ def _sql(session: Session) -> int:
     rendered = sandbox.render(table, shape)
     sys.stdout.flush()
     sys.stdout.buffer.write(rendered)
+    return 0
+
+
+def _perf(session: Session) -> int:
+    from pipeline.perf import listing
+
+    told = (
+        listing.about_presets() if session.options.scenario is None else listing.degrees(_scenario(session))
+    )
+    _print(session, told.lines, told.plain)
     return 0
 
 

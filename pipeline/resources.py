@@ -1,7 +1,7 @@
 """Where the shipped queries, scenarios and samples are: the wheel's own copy, else the checkout's.
 
-The wheel carries `queries/`, `data/scenarios/`, `data/samples/` and `data/batch/` under `pipeline/_share`,
-so the command runs outside a checkout.
+The wheel carries `queries/`, `data/scenarios/`, `data/samples/`, `data/batch/` and `data/paper/` under
+`pipeline/_share`, so the command runs outside a checkout.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ _CHECKOUT = {
     "scenarios": "data/scenarios",
     "samples": "data/samples",
     "batch": "data/batch",
+    "paper": "data/paper",
 }
 
 
 def folder(name: str) -> Path:
-    """Return the folder of shipped `queries`, `scenarios`, `samples` or `batch` files.
+    """Return the folder of shipped `queries`, `scenarios`, `samples`, `batch` or `paper` files.
 
     Raise FileNotFoundError when neither the wheel's nor the checkout's copy exists.
     """

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import resources
-from pipeline.config import rules
-from pipeline.config.model import Cluster, Costs, Job, Policy, Power, Scenario, Trace
+from pipeline.config import rules, steps
+from pipeline.config.model import Cluster, Costs, Gpu, Job, Model, Policy, Power, Scenario, StepTime, Trace
 from pipeline.errors import InputError, listed, nearest
 
 
@@ -45,6 +45,8 @@ def find(name_or_path: str) -> Path:
 
 def _own(path: Path) -> Path:
     """Return a scenario file of the user's own; results go by its name, so no shipped one may share it."""
+    if path.stem == "paper":
+        raise InputError(path.name, "the name of a page of its own", "another name", "rename the file")
     shipped = available().get(path.stem)
     if shipped is not None and not shipped.samefile(path):
         raise InputError(path.name, "the name of a shipped scenario", "a name of its own", "rename the file")
@@ -64,7 +66,16 @@ def load(name_or_path: str, ingested: rules.Ingested | None = None) -> Scenario:
     return parse(document, name=path.stem, path=path, ingested=ingested)
 
 
-_TABLES: dict[str, type] = {"trace": Trace, "cluster": Cluster, "job": Job, "costs": Costs, "power": Power}
+_TABLES: dict[str, type] = {
+    "trace": Trace,
+    "cluster": Cluster,
+    "job": Job,
+    "costs": Costs,
+    "power": Power,
+    "step_time": StepTime,
+    "model": Model,
+    "gpu": Gpu,
+}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -112,6 +123,7 @@ def parse(
     tables["cluster"] = rules.with_topology(
         f"{where} [cluster]", tables["trace"], tables["cluster"], topology
     )
+    tables["step_time"] = steps.with_measured(f"{where} [step_time]", tables["step_time"], path)
     scenario = Scenario(
         name=name, path=path, title=title, policies=policies, topology_path=topology, **tables
     )

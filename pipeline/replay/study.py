@@ -6,7 +6,7 @@ follows from the rest of the pool (model.md section 6), and the save interval fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -15,6 +15,7 @@ from typing import Any
 
 from pipeline import units
 from pipeline.config import INTERVAL_RULES, Policy, Scenario
+from pipeline.perf import pace
 from pipeline.replay import engine, interval, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Times
@@ -39,9 +40,9 @@ class Failures:
 
 
 class Study:
-    """Replays of one scenario."""
+    """Replays of one scenario; `slowdown` stands in place of the scenario's own c(t)."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, slowdown: Mapping[int, Fraction] | None = None) -> None:
         self.scenario = scenario
         cluster, job, power = scenario.cluster, scenario.job, scenario.power
         self.shape = Shape(
@@ -54,6 +55,7 @@ class Study:
             boost_cap=units.exact(power.boost_cap),
             rack_headroom_frac=units.exact(power.rack_headroom_frac),
             curve=tuple((units.exact(p), units.exact(s)) for p, s in power.curve),
+            slowdown=pace.paces(scenario) if slowdown is None else slowdown,
         )
         self._packer = cache(self._new_packer)
         self._capability = cache(self._new_capability)
@@ -76,15 +78,19 @@ class Study:
         stops: list[Stop] | None = None,
     ) -> tuple[Ledger, Times]:
         """Replay a policy on the failures of one placement; fill the lists that are given."""
-        dp = self.dp_of(policy)
         history = failures.histories[seed]
-        times = self._times(policy, dp, failures, seed)
-        overhead = units.exact(policy.reshard_overhead_frac)
-        packer = self._packer(policy.response, self.batch_of(policy), dp, overhead, policy.reduced_tp)
-        capability = self._capability(policy.response, policy.reduced_tp)
-        packing = PACKINGS[policy.packing](packer, history.domains)
+        times = self._times(policy, self.dp_of(policy), failures, seed)
+        capability, packing = self.packing(policy, history.domains)
         ledger = engine.replay(history, capability, packing, times, policy.reexpand, spans=spans, stops=stops)
         return ledger, times
+
+    def packing(self, policy: Policy, domains: int) -> tuple[Sequence[Capability], Packing]:
+        """Return what domains offer by their failed GPUs, and a packing of that many healthy domains."""
+        overhead = units.exact(policy.reshard_overhead_frac)
+        dp, batch = self.dp_of(policy), self.batch_of(policy)
+        packer = self._packer(policy.response, batch, dp, overhead, policy.reduced_tp)
+        capability = self._capability(policy.response, policy.reduced_tp)
+        return capability, PACKINGS[policy.packing](packer, domains)
 
     def row(
         self,
@@ -156,7 +162,7 @@ class Study:
         """
         shape, found = self.shape, list[dict[str, Any]]()
         for degree in sorted(reduced_tp, reverse=True):
-            power = shape.power_for(Fraction(shape.tp, degree))
+            power = shape.power_for(shape.pace(degree))
             if power is None or power > shape.boost_cap:
                 found.append({"degree": degree, "power_tdp": None, "headroom_frac": None})
                 continue

@@ -7,9 +7,11 @@ module only rounds them. A share is of the pool's GPU-hours; differences are in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.config import INTERVAL_RULES
+from pipeline.perf import pace
 from pipeline.report import theme
 from pipeline.report.theme import percent, plural, points, short, spread, whole
 from pipeline.schema import BUCKET_MEANING
@@ -45,6 +47,11 @@ INTERVAL = (
 IDEAL_PACE = (
     "A group at a reduced degree t is taken to be TP/t slower, no more. That flatters it where attention "
     "heads or shards do not divide evenly."
+)
+TABLE_PACE = "How much slower a group is at a reduced degree was measured ({}): {}."
+MODEL_PACE = (
+    "How much slower a group is at a reduced degree was computed from the model's shape and the GPU's data "
+    "sheet{}: {}."
 )
 BOOST = (
     "ntp-pw needs racks that let surviving GPUs draw up to {:g} times their design power, with {} of "
@@ -144,7 +151,7 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
     ):
         found.append(INTERVAL)
     if any(policy.reduced_tp for policy in scenario.policies):
-        found.append(IDEAL_PACE)
+        found.append(_pace_note(scenario))
     if any(policy.response == "ntp-pw" for policy in scenario.policies):
         found.append(BOOST.format(scenario.power.boost_cap, percent(scenario.power.rack_headroom_frac)))
     chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset
@@ -158,6 +165,23 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
     if scenario.trace.is_synthetic and scenario.trace.redraws:
         doubts.append(DRAWS)
     return [*filter(None, found), " ".join(doubts)]
+
+
+def _pace_note(scenario: Scenario) -> str:
+    """Return where the pace at reduced degrees is from, with each one beside TP/t."""
+    kind, measured = scenario.step_time.kind, scenario.step_time.measured
+    if kind == "ideal":
+        return IDEAL_PACE
+    tp = scenario.job.tp
+    told = theme.listing(
+        [
+            f"TP{degree} {float(found):.3f} times (TP/t: {tp / degree:.3f})"
+            for degree, found in pace.paces(scenario).items()
+        ]
+    )
+    if kind == "table":
+        return TABLE_PACE.format(Path(scenario.step_time.path or "").name, told)
+    return MODEL_PACE.format(", calibrated on measured steps" if measured else "", told)
 
 
 def assumed(scenario: Scenario, faults: Row) -> str:

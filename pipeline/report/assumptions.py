@@ -68,7 +68,8 @@ def values(scenario: Scenario) -> list[Value]:
     """Return every value of a scenario in the file's order of sections; keys without a value are left out."""
     noted = {**_given(scenario.path), **comments(scenario.path)}
     rows: list[Value] = []
-    for section in ("trace", "cluster", "job", "costs", "power"):
+    pace = () if scenario.step_time.kind == "ideal" else ("step_time", "model", "gpu")
+    for section in ("trace", "cluster", "job", "costs", "power", *pace):
         rows += _rows(section, section, getattr(scenario, section), noted)
     if not scenario.trace.is_synthetic:  # a log has no start and no draws; a seed only for what is assumed
         absent = {"start", "redraws"} | (set() if scenario.trace.assumed_per_1000_node_d else {"seed"})
@@ -89,7 +90,7 @@ def values(scenario: Scenario) -> list[Value]:
 def _rows(title: str, section: str, part: Any, noted: dict[tuple[str, str], str]) -> Iterator[Value]:
     for item in dataclasses.fields(part):
         value = getattr(part, item.name)
-        if value in (None, (), {}) or dataclasses.is_dataclass(value):
+        if item.metadata.get("derived") or value in (None, (), {}) or dataclasses.is_dataclass(value):
             continue
         origin = noted.get((section, item.name))
         if origin is None and isinstance(value, dict):

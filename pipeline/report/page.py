@@ -8,38 +8,21 @@ a query.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
-
-from pipeline import __version__
 from pipeline.config import Scenario
 from pipeline.lake import catalog, sql
 from pipeline.lake.store import Record
-from pipeline.report import answer, assumptions, figures, theme
+from pipeline.report import answer, assumptions, figures, templating, theme
 from pipeline.schema import BUCKET_MEANING
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-_PACKAGES = (
-    "polars",
-    "pyarrow",
-    "duckdb",
-    "numpy",
-    "altair",
-    "vl-convert-python",
-    "jinja2",
-)
 _SUFFIXES = (
     ("_gpu_h_per_day", "GPU-hours a day", "number"),
     ("_gpu_h", "GPU-hours", "number"),
@@ -102,28 +85,8 @@ def html(
     con: duckdb.DuckDBPyConnection, scenario: Scenario, records: Sequence[Record], drawn: Sequence[Drawn]
 ) -> str:
     """Return the page."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    kept_whole = ["GPU-hours", *sorted((policy.name for policy in scenario.policies), key=len, reverse=True)]
-    environment.filters["nb"] = lambda text: unbroken(text, kept_whole)
-    template = environment.from_string(
-        Path(__file__).with_name("template.html.j2").read_text(encoding="utf-8")
-    )
-    return template.render(**context(con, scenario, records, drawn))
-
-
-def unbroken(text: str, names: Sequence[str]) -> Markup:
-    """Return text in which no line breaks within any of these words."""
-    pattern = "|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in names)
-    parts = re.split(f"({pattern})", text)
-    # Every second part is a name, because the pattern is one group.
-    return Markup("").join(
-        Markup('<span class="nb">{}</span>').format(part) if place % 2 else escape(part)
-        for place, part in enumerate(parts)
-    )
+    kept_whole = ["GPU-hours", *(policy.name for policy in scenario.policies)]
+    return templating.render("template.html.j2", context(con, scenario, records, drawn), kept_whole)
 
 
 def context(
@@ -159,16 +122,7 @@ def context(
         "preset_notes": [text for record in records for text in record.facts.get("assumptions", [])],
         "records": [provenance(record) for record in records],
         "files": _files(con),
-        "packages": versions(),
         "seeds": ", ".join(map(str, scenario.cluster.placement_seeds)),
-        "dark": theme.DARK,
-        "config": script(theme.config()),
-        "dark_tones": script(theme.DARK),
-        "bundle": bundle(),
-        "percent": theme.percent,
-        "spread": theme.spread,
-        "whole": theme.whole,
-        "gained": theme.gained,
     }
 
 
@@ -204,8 +158,9 @@ def shown(item: Drawn) -> dict[str, Any]:
         "question": figures.question(item.name),
         "about": " ".join((item.module.__doc__ or "").strip().split("\n\n", 1)[-1].replace("`", "").split()),
         "summary": item.summary,
-        "spec": script(item.spec),
-        "columns": script(columns),
+        "made_by": "SQL",
+        "spec": templating.script(item.spec),
+        "columns": templating.script(columns),
         "sql": queries_of(item.module.QUERY),
     }
 
@@ -245,26 +200,6 @@ def provenance(record: Record) -> dict[str, Any]:
             for name, output in sorted(record.outputs.items())
         ],
     }
-
-
-def versions() -> list[tuple[str, str]]:
-    """Return the versions of the packages that made the page."""
-    return [("goodput-replay", __version__), *((package, metadata.version(package)) for package in _PACKAGES)]
-
-
-def script(value: Any) -> str:
-    """Return JSON that is safe inside a script element."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-@cache
-def bundle() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script."""
-    import vl_convert
-
-    text: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return text.replace("</script", "<\\/script")
 
 
 def _files(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:

@@ -173,9 +173,9 @@ def _connection(lake: Lake, read: Sequence[Record]) -> Iterator[duckdb.DuckDBPyC
 
 def _code() -> str:
     # Told by its path: importing the page costs seconds, which a run that is current must not pay.
-    template = Path(__file__).with_name("template.html.j2").read_bytes()
+    templates = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.j2"))]
     code = stages.code_version("report", packages=_PACKAGES)
-    return hashlib.sha256(code.encode() + template).hexdigest()
+    return hashlib.sha256(b"\0".join([code.encode(), *templates])).hexdigest()
 
 
 def _copy(lake: Lake, record: Record, folder: Path) -> None:

@@ -72,7 +72,7 @@ def test_words_of_the_scenario_are_text_and_never_markup(text: str) -> None:
     """A title that closes a script is shown, not run."""
     assert "Eight nodes &lt;/script&gt;&lt;b&gt;for three days" in text
     assert "</script><b>" not in text
-    assert page.script({"a": "</script>"}) == '{"a":"\\u003c/script>"}'
+    assert templating.script({"a": "</script>"}) == '{"a":"\\u003c/script>"}'
 
 
 def test_names_may_hold_any_sign(tmp_path: Path) -> None:
