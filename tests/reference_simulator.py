@@ -48,6 +48,8 @@ Readings, where model.md leaves a choice:
 16. "A configuration with greater X" compares X, after the resharding overhead, with the X of the running
     one.
 17. DP that does not fit into a pool without failures is an input error.
+18. The facility's cap on boosted domains is spent in packing order, on whole replicas; a replica that does
+    not fit is as under `ntp`, and later ones that fit are boosted. Replicas beyond those in use count, too.
 """
 
 from dataclasses import dataclass, field
@@ -90,6 +92,7 @@ class Power:
     boost_cap: Fraction
     rack_headroom_frac: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
+    boosted_domains: int | None = None  # the most domains that the facility lets boost at once
 
 
 @dataclass(frozen=True)
@@ -349,12 +352,16 @@ def configure(
     G = cluster.domain_size
     pack = pack_fixed if policy.packing == "fixed" else pack_sorted
     formed = pack(failed, cluster, job, policy)
-    samples = [samples_of_replica(_pairs(groups), job, policy.response, power, G) for groups in formed]
+    responses = facility_responses(formed, job, power, policy, G)
+    samples = [
+        samples_of_replica(_pairs(groups), job, response, power, G)
+        for groups, response in zip(formed, responses, strict=True)
+    ]
     if policy.batch == "stretch":
         able = [_can_stretch(groups, job, policy) for groups in formed]
         paces = [
-            replica_pace(_pairs(groups), job, policy.response, power, G) if ok else None
-            for groups, ok in zip(formed, able, strict=True)
+            replica_pace(_pairs(groups), job, response, power, G) if ok else None
+            for groups, response, ok in zip(formed, responses, able, strict=True)
         ]
         x_raw, done = _stretch(paces, job)
     else:
@@ -365,6 +372,24 @@ def configure(
     reduced = any(g.degree < job.tp for replica in replicas for g in replica.groups)
     x = x_raw / (1 + policy.reshard_overhead_frac) if reduced else x_raw
     return Configuration(x_raw, x, replicas)
+
+
+def facility_responses(
+    formed: list[tuple[Group, ...]], job: Job, power: Power, policy: Policy, G: int
+) -> list[str]:
+    """`ntp-pw` or `ntp` for each replica: boosted, in order, while the facility's cap lasts."""
+    if policy.response != "ntp-pw" or power.boosted_domains is None:
+        return [policy.response] * len(formed)
+    left, found = power.boosted_domains, []
+    for groups in formed:
+        whole = len(groups) == job.pp * job.cp
+        needs = sum(
+            whole and g.degree < job.tp and boost_limit(g.degree, g.full_groups, G, job.tp, power) > 1
+            for g in groups
+        )
+        found.append("ntp-pw" if needs <= left else "ntp")
+        left -= needs if needs <= left else 0
+    return found
 
 
 def _can_stretch(groups: tuple[Group, ...], job: Job, policy: Policy) -> bool:

@@ -92,12 +92,14 @@ class Packing(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of replica: what it does, and the GPUs and power of its groups."""
+    """A kind of replica: what it does, the GPUs and power of its groups, and how many of them are boosted."""
 
+    offers: tuple[Offer | None, ...]
     work: Work
     gpus: int
     power_gpus: Fraction
     is_full: bool
+    boosted: int
 
 
 class Part(NamedTuple):
@@ -122,31 +124,57 @@ class Packer:
         self.batch_samples = dp * shape.samples_per_replica
         self.most = shape.domain_size // shape.tp
         self._rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[batch]
-        self._kinds: dict[tuple[Offer | None, ...], Kind] = {}
+        self._kinds: dict[tuple[tuple[Offer | None, ...], bool], Kind] = {}
         self._settings: dict[Hashable, Setting] = {}
 
     def setting(self, key: Hashable, replicas: Callable[[], list[Part]]) -> Setting:
         """Return the configuration remembered by `key`, else the one that these replicas yield."""
         found = self._settings.get(key)
         if found is None:
-            found = self._settings[key] = self._described(*self._rule(replicas()))
+            found = self._settings[key] = self._described(*self._rule(self._within_facility(replicas())))
         return found
 
     def part(self, first: int, many: int, offers: tuple[Offer | None, ...]) -> Part:
         """Return `many` replicas of these groups; None stands for an empty position."""
-        kind = self._kinds.get(offers)
-        if kind is None:
-            kind = self._kinds[offers] = self._kind(offers)
+        kind = self._kind(offers, may_boost=True)
         return Part(first, many, kind.work.samples, kind)
 
-    def _kind(self, offers: tuple[Offer | None, ...]) -> Kind:
+    def _kind(self, offers: tuple[Offer | None, ...], *, may_boost: bool) -> Kind:
+        found = self._kinds.get((offers, may_boost))
+        if found is None:
+            found = self._kinds[offers, may_boost] = self._new_kind(offers, may_boost=may_boost)
+        return found
+
+    def _new_kind(self, offers: tuple[Offer | None, ...], *, may_boost: bool) -> Kind:
         groups = tuple(offer for offer in offers if offer is not None)
         if len(groups) < len(offers):  # a replica with an empty position does nothing
-            return Kind(Work(0, None, ()), 0, Fraction(0), is_full=False)
-        work = self.response.work(Replica(groups, self.shape))
+            return Kind(offers, Work(0, None, ()), 0, Fraction(0), is_full=False, boosted=0)
+        work = self.response.work(Replica(groups, self.shape if may_boost else self.shape.unboosted))
         power = sum((g.degree * p for g, p in zip(groups, work.powers, strict=True)), Fraction(0))
         is_full = all(group.degree == self.shape.tp for group in groups)
-        return Kind(work, sum(group.degree for group in groups), power, is_full)
+        boosted = sum(power > 1 for power in work.powers)
+        return Kind(offers, work, sum(group.degree for group in groups), power, is_full, boosted)
+
+    def _within_facility(self, parts: list[Part]) -> list[Part]:
+        """Boost replicas in packing order while the facility's cap on boosted domains lasts.
+
+        A replica is boosted whole or not at all, because its slowest stage sets its pace; one that does not
+        fit runs at normal power, and a later one that needs fewer domains may still fit. A domain has at most
+        one reduced group, so boosted groups are boosted domains.
+        """
+        left = self.shape.boosted_domains
+        if left is None:
+            return parts
+        found = []
+        for part in parts:
+            many = min(part.many, left // part.kind.boosted) if part.kind.boosted else part.many
+            left -= many * part.kind.boosted
+            if many:
+                found.append(part._replace(many=many))
+            if many < part.many:
+                kind = self._kind(part.kind.offers, may_boost=False)
+                found.append(Part(part.first + many, part.many - many, kind.work.samples, kind))
+        return found
 
     def _first(self, parts: list[Part]) -> list[Part]:
         """Return the first DP replicas."""

@@ -115,7 +115,10 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
     samples, stages = choose.one((4, 8, 6, 3, 1) if reduces else (1, 2, 4)), choose.one((1, 2, 3))
     job = reference.Job(tp, pp, cp, dp, samples, stages)
     power = reference.Power(
-        Fraction(choose.one(("1.3", "1.25", "1.1", "1"))), Fraction(choose.one(("0", "0.1", "0.3"))), CURVE
+        Fraction(choose.one(("1.3", "1.25", "1.1", "1"))),
+        Fraction(choose.one(("0", "0.1", "0.3"))),
+        CURVE,
+        choose.one((None, None, None, 0, 1, 2, 3)),
     )
     degrees = tuple(range(tp - 1, 0, -1))
     policy = reference.Policy(
@@ -245,6 +248,7 @@ def shape_of(case: Case) -> Shape:
         boost_cap=power.boost_cap,
         rack_headroom_frac=power.rack_headroom_frac,
         curve=power.curve,
+        boosted_domains=power.boosted_domains,
     )
 
 

@@ -5,6 +5,7 @@ Source: arXiv 2504.06095 sections 4.3, 6.2 and 6.5; the cells of its table 1 cou
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 from pipeline.paper import pool
@@ -28,6 +29,20 @@ def samples(degree: int, reduced_stages: int) -> int:
     return min(shape.samples_per_replica, replica.samples_within(paces, shape.budget))
 
 
+def redistributed(degree: int) -> tuple[Fraction, Fraction, int]:
+    """Return power (TDP), speed and local batch of a group boosted by its dead neighbours' power alone.
+
+    All stages at that degree, no rack headroom: the G - t dead GPUs of a domain free (G - t) / t each.
+    """
+    shape = dataclasses.replace(pool.study().shape, rack_headroom_frac=Fraction(0))
+    offer = Offer(degree)
+    power = shape.boosted(offer)
+    replica = Replica((offer,) * shape.pp, shape)
+    paces = replica.paces((power,) * shape.pp)
+    fits = min(shape.samples_per_replica, replica.samples_within(paces, shape.budget))
+    return power, shape.speed(power), fits
+
+
 def rows(context: Context) -> list[Row]:  # noqa: ARG001 - nothing is drawn
     """Return the two points on the curve, and for each reduced degree its batch, power and headroom."""
     found = [
@@ -42,6 +57,7 @@ def rows(context: Context) -> list[Row]:  # noqa: ARG001 - nothing is drawn
         )
         for power, printed in ((Fraction(11, 10), "-2.8"), (Fraction(12, 10), "-6.5"))
     ]
+    found += [row for degree in pool.policy("ntp-pw").reduced_tp for row in _without_headroom(degree)]
     of = pool.study()
     unread = "the cell of table 1 could not be read"
     source = "arXiv 2504.06095 table 1"
@@ -75,3 +91,25 @@ def rows(context: Context) -> list[Row]:  # noqa: ARG001 - nothing is drawn
             )
         ]
     return found
+
+
+def _without_headroom(degree: int) -> list[Row]:
+    power, speed, batch = redistributed(degree)
+    return [
+        Row(
+            name=f"TP{degree}, only the dead GPUs' power: {what}",
+            source="arXiv 2504.06095 sections 4.3 and 6.5 (no value printed)",
+            printed="",
+            unit=unit,
+            ours=float(value),
+            how="pipeline.paper.claims.power.redistributed",
+            reason=(
+                f"the healthy pace needs a speed of {32 / degree:.3f}: without headroom the rack cannot give it"
+            ),
+        )
+        for what, unit, value in (
+            ("power", "TDP", power),
+            ("speed", "of healthy", speed),
+            ("local batch, all stages", "samples", batch),
+        )
+    ]
