@@ -16,6 +16,7 @@ from pipeline.ingest import run as ingest
 from pipeline.ingest.parsing import Options
 from pipeline.ingest.sources.infinitehbd import DAY_0
 from pipeline.lake.store import Lake, Record
+from pipeline.paper.hbd import Trace
 from pipeline.timelines import run as timelines
 from pipeline.units import US_PER_D, to_us
 
@@ -189,41 +190,10 @@ def test_interleaved_faults_of_one_node(shared_dir: Path, tmp_path: Path) -> Non
     assert round(days(tables["gpu_downtime"]).sum(), 4) == wanted["node_down_union_days"]
 
 
-def waste(domains: pl.DataFrame, size: int, tp: int) -> dict[int, float]:
-    """Return for each placement the mean share of GPUs that are healthy and in no full group."""
-    healthy = size - pl.col("failed_gpus")
-    frame = domains.with_columns(length=days(domains)).with_columns(
-        lost=(healthy - healthy // tp * tp) * pl.col("length"), held=size * pl.col("length")
-    )
-    sums = frame.group_by("placement_seed").agg(pl.col("lost").sum(), pl.col("held").sum())
-    return {seed: lost / held for seed, lost, held in sums.iter_rows()}
-
-
 @pytest.fixture(scope="module")
-def halves(hbd: Built, tmp_path_factory: pytest.TempPathFactory) -> Built:
+def halves(hbd: Built, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Return the trace on 4-GPU nodes: each fault is given to one half of its 8-GPU node at random."""
-    events = pl.read_parquet(hbd.lake.table(hbd.events, "events")).sort("row")
-    random = np.random.Generator(np.random.PCG64(2025))
-    half: dict[tuple[str, str], list[int]] = {}
-    chosen = []
-    for node, code, kind in events.select("node", "code", "kind").iter_rows():
-        queue = half.setdefault((node, code), [])
-        if kind == "onset":
-            queue.append(int(random.integers(2)))
-            chosen.append(queue[-1])
-        else:
-            chosen.append(queue.pop(0))
-    split = events.with_columns(node=pl.col("node") + "-" + pl.Series(chosen).cast(pl.String))
-    built = Built.__new__(Built)
-    built.lake = Lake(tmp_path_factory.mktemp("halves"))
-    target = built.lake.path("events.parquet")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    split.write_parquet(target)
-    output = type(hbd.events.outputs["events"])(
-        "events.parquet", "halves", split.height, target.stat().st_size
-    )
-    built.events = Record(**{**vars(hbd.events), "outputs": {"events": output}})
-    return built
+    return Trace(hbd.lake, hbd.events).halves(tmp_path_factory.mktemp("halves"), 2025)
 
 
 # (domain size, TP, mean share in model.md section 8; 10.0 and 10.2 are printed with one decimal)
@@ -231,21 +201,17 @@ WASTE = [(72, 32, 0.1006), (64, 32, 0.0715), (576, 32, 0.0297), (72, 16, 0.100),
 
 
 @pytest.mark.parametrize(("size", "tp", "wanted"), WASTE)
-def test_share_of_gpus_in_no_full_group(halves: Built, size: int, tp: int, wanted: float) -> None:
+def test_share_of_gpus_in_no_full_group(halves: Trace, size: int, tp: int, wanted: float) -> None:
     """Static and fault-caused stranding together on 4-GPU nodes, within the spread over placements.
 
     The reference is a mean over five placements and one split of the nodes of its own. Two such means differ
     by chance: the tolerance is 4 standard errors of their difference (ours is over twelve placements) from
     the spread over our own placements, about 0.2 % two-sided each, and half a unit of the last printed digit.
     """
-    seeds = list(range(12))
-    mine = scenario(
-        f"waste-{size}", domain_size=size, nodes=2 * NODES, gpus_per_node=4, placement_seeds=seeds
-    )
-    _, tables = halves.tables(mine)
-    found = np.array(list(waste(tables["domain_timeline"], size, tp).values()))
-    assert len(found) == len(seeds)
-    error = found.std(ddof=1) * sqrt(1 / len(seeds) + 1 / 5)
+    placements = 12
+    found = np.array(halves.waste_frac(size, (tp,), placements)[tp])
+    assert len(found) == placements
+    error = found.std(ddof=1) * sqrt(1 / placements + 1 / 5)
     printed = 0.0005 if wanted in {0.100, 0.102} else 0.00005
     assert abs(found.mean() - wanted) < 4 * error + printed
     assert 4 * error + printed < 0.15 * wanted, "too wide to tell anything"

@@ -103,9 +103,7 @@ def _without_headroom(degree: int) -> list[Row]:
             unit=unit,
             ours=float(value),
             how="pipeline.paper.claims.power.redistributed",
-            reason=(
-                f"the healthy pace needs a speed of {32 / degree:.3f}: without headroom the rack cannot give it"
-            ),
+            reason=(f"the healthy pace needs a speed of {32 / degree:.3f}, more than the dead GPUs free"),
         )
         for what, unit, value in (
             ("power", "TDP", power),

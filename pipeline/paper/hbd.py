@@ -1,0 +1,134 @@
+"""The public InfiniteHBD trace through the real stages: what fails, and which GPUs find no full group.
+
+In: the trace's file and a folder for a lake of its own. Out: numbers of nodes, faults and node time; the mean
+share of GPUs that are healthy and in no full TP group of their domain, per placement.
+Easy to get wrong: [HBD] has nodes of 4 GPUs, the trace nodes of 8. A fault is given to one half of its node
+at random (`seed`), and the half that failed is the half that comes back. The population is 400 nodes, not the
+231 that fail.
+Source: arXiv 2502.03885 and its trace; model.md sections 3 and 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.config import Scenario, parse
+from pipeline.ingest import run as ingest
+from pipeline.ingest.parsing import Options
+from pipeline.lake.store import Lake, Record
+from pipeline.timelines import run as timelines
+from pipeline.units import US_PER_D
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NODES, NODE_GPUS = 400, 8
+WINDOW_D = (0.0, 348.98)
+HALF_GPUS = 4
+
+
+def quiet(_: str) -> None:
+    """Drop a log line."""
+
+
+def scenario(name: str, *, domain_size: int, **cluster: Any) -> Scenario:
+    """Return a scenario of the trace; its job only has to fit."""
+    document = {
+        "trace": {"source": "infinitehbd", "window_d": list(WINDOW_D)},
+        "cluster": {"nodes": NODES, "domain_size": domain_size, **cluster},
+        "job": {"tp": 1},
+        "policy": [{"name": "p", "response": "dp-drop"}],
+    }
+    return parse(document, name=name, path=Path(f"{name}.toml"))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The ingested trace, and tables built on it."""
+
+    lake: Lake
+    events: Record
+
+    @classmethod
+    def of(cls, root: Path, file: Path) -> Trace:
+        """Ingest the trace into a lake at `root`."""
+        lake = Lake(root)
+        return cls(lake, ingest.ingest_file(lake, "infinitehbd", file, Options(), quiet)[0])
+
+    def tables(self, mine: Scenario) -> dict[str, pl.DataFrame]:
+        """Return the timelines of a scenario."""
+        import polars as pl
+
+        record, _ = timelines.stage(self.lake, mine, [self.events], quiet)
+        return {name: pl.read_parquet(self.lake.table(record, name)) for name in timelines.STORED}
+
+    @cached_property
+    def by_node(self) -> dict[str, pl.DataFrame]:
+        """The timelines with every node as a domain of its own."""
+        return self.tables(scenario("nodes", domain_size=NODE_GPUS))
+
+    def halves(self, root: Path, seed: int) -> Trace:
+        """Return the trace on 4-GPU nodes, in a lake at `root`: each fault takes one half of its node."""
+        import numpy as np
+        import polars as pl
+
+        events = pl.read_parquet(self.lake.table(self.events, "events")).sort("row")
+        random = np.random.Generator(np.random.PCG64(seed))
+        open_faults: dict[tuple[str, str], list[int]] = {}
+        chosen: list[int] = []
+        for node, code, kind in events.select("node", "code", "kind").iter_rows():
+            queue = open_faults.setdefault((node, code), [])
+            if kind == "onset":
+                queue.append(int(random.integers(2)))
+                chosen.append(queue[-1])
+            else:
+                chosen.append(queue.pop(0))
+        split = events.with_columns(node=pl.col("node") + "-" + pl.Series(chosen).cast(pl.String))
+        lake = Lake(root)
+        target = lake.path("events.parquet")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        split.write_parquet(target)
+        output = type(self.events.outputs["events"])(
+            "events.parquet", f"halves-{seed}", split.height, target.stat().st_size
+        )
+        return Trace(lake, Record(**{**vars(self.events), "outputs": {"events": output}}))
+
+    def waste_frac(self, size: int, tps: Sequence[int], placements: int) -> dict[int, list[float]]:
+        """Return for each TP the share of GPUs healthy and in no full group, by placement, on 4-GPU nodes."""
+        mine = scenario(
+            f"waste-{size}",
+            domain_size=size,
+            nodes=NODES * NODE_GPUS // HALF_GPUS,
+            gpus_per_node=HALF_GPUS,
+            placement_seeds=list(range(placements)),
+        )
+        domains = self.tables(mine)["domain_timeline"]
+        return {tp: waste_frac(domains, size, tp) for tp in tps}
+
+
+def days(frame: pl.DataFrame) -> pl.Series:
+    """Return the length of each row in days."""
+    return (frame["t_end"].dt.timestamp("us") - frame["t_start"].dt.timestamp("us")) / US_PER_D
+
+
+def waste_frac(domains: pl.DataFrame, size: int, tp: int) -> list[float]:
+    """Return for each placement, in order, the mean share of GPUs that are healthy and in no full group."""
+    import polars as pl
+
+    healthy = size - pl.col("failed_gpus")
+    frame = domains.with_columns(length=days(domains)).with_columns(
+        lost=(healthy - healthy // tp * tp) * pl.col("length"), held=size * pl.col("length")
+    )
+    sums = frame.group_by("placement_seed").agg(pl.col("lost").sum(), pl.col("held").sum())
+    return [lost / held for _, lost, held in sums.sort("placement_seed").iter_rows()]
+
+
+def nodes_down(cluster: pl.DataFrame, share: float) -> int:
+    """Return the least number of nodes down that is not exceeded for a share of the time."""
+    ordered = cluster.with_columns(length=days(cluster)).sort("dirty_domains")
+    reached = ordered["length"].cum_sum() / ordered["length"].sum()
+    return int(ordered["dirty_domains"][int((reached >= share).arg_max() or 0)])
