@@ -50,6 +50,15 @@ Readings, where model.md leaves a choice:
 17. DP that does not fit into a pool without failures is an input error.
 18. The facility's cap on boosted domains is spent in packing order, on whole replicas; a replica that does
     not fit is as under `ntp`, and later ones that fit are boosted. Replicas beyond those in use count, too.
+    When replicas have left, it is spent again on those that remain.
+19. A silent fault that strikes together with another one is found with it. A GPU that has been repaired before
+    the fault is found is never down; a further outage that begins meanwhile on a GPU that seems healthy, but is
+    down in the log, is not seen. What is not found by the end of the window counts as kept.
+20. A corruption that is found while the job is paused voids work and interrupts nothing.
+21. A stall of the replicas that go on is a start without detection. A fault of all of them, or an app-level
+    fault, in that stall is no new interruption, as in any start, but then work is lost.
+22. A replica that is left without a sample when others have left leaves, too.
+23. A replica's GPUs: those in use of a domain go to its groups in use in packing order, the lowest first.
 """
 
 from dataclasses import dataclass, field
@@ -111,6 +120,13 @@ class Policy:
     reconfigure_s: int = 0
     checkpoint_interval_s: int = 1800
     checkpoint_save_s: int = 0
+    detect_by_component: tuple[tuple[str, int], ...] = ()  # (component, seconds); others take detect_s
+    silent_components: tuple[str, ...] = ()
+    checkpoint_durable_s: int = 0
+    attempts: tuple[int, ...] = (1,)  # how often the n-th start is made until it holds; repeated
+    stops: str = "job"  # job | replica
+    regroup_s: int = 0
+    rejoin_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,16 +138,18 @@ class Outage:
     gpu_last: int
     t_start: int
     t_end: int
+    component: str = ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """The ledger in GPU-seconds, the counts, and (state, X, replicas in use) for every second."""
+    """The ledger in GPU-seconds, the counts, (state, X, replicas in use) and failed GPUs for every second."""
 
     buckets: dict[str, Fraction]
     interruptions: int
     planned_stops: int
     timeline: list[tuple[str, Fraction, int]]
+    failed_gpus: list[int]
 
 
 @dataclass(frozen=True)
@@ -145,10 +163,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Replica:
-    """A replica in use and the samples it does per iteration."""
+    """A replica in use, the samples it does per iteration, and its place among the replicas formed."""
 
     groups: tuple[Group, ...]
     samples: int
+    place: int
 
 
 @dataclass(frozen=True)
@@ -351,7 +370,13 @@ def configure(
     """The configuration for `failed` GPUs in each domain; X = 0 if nothing can run."""
     G = cluster.domain_size
     pack = pack_fixed if policy.packing == "fixed" else pack_sorted
-    formed = pack(failed, cluster, job, policy)
+    return of_replicas(pack(failed, cluster, job, policy), job, power, policy, G)
+
+
+def of_replicas(
+    formed: list[tuple[Group, ...]], job: Job, power: Power, policy: Policy, G: int
+) -> Configuration:
+    """The configuration that the batch rule yields from replicas in order."""
     responses = facility_responses(formed, job, power, policy, G)
     samples = [
         samples_of_replica(_pairs(groups), job, response, power, G)
@@ -368,7 +393,8 @@ def configure(
         x_raw, done = (_elastic if policy.batch == "elastic" else _pause)(samples, job)
     if x_raw == 0:
         return NOTHING
-    replicas = tuple(Replica(groups, n) for groups, n in zip(formed, done, strict=False) if n > 0)
+    pairs = zip(formed, done, strict=False)
+    replicas = tuple(Replica(groups, n, i) for i, (groups, n) in enumerate(pairs) if n > 0)
     reduced = any(g.degree < job.tp for replica in replicas for g in replica.groups)
     x = x_raw / (1 + policy.reshard_overhead_frac) if reduced else x_raw
     return Configuration(x_raw, x, replicas)
@@ -398,16 +424,17 @@ def _can_stretch(groups: tuple[Group, ...], job: Job, policy: Policy) -> bool:
     return complete and (policy.response in ("ntp", "ntp-pw") or all(g.degree == job.tp for g in groups))
 
 
-def gpus_in_use(configuration: Configuration, down: list[set[int]], G: int) -> set[Gpu]:
-    """The lowest-numbered healthy GPUs of each domain, as many as its groups in use need."""
-    used: set[Gpu] = set()
-    groups = [g for replica in configuration.replicas for g in replica.groups]
-    for domain in {g.domain for g in groups}:
-        need = sum(g.degree for g in groups if g.domain == domain)
-        healthy = [gpu for gpu in range(G) if gpu not in down[domain]]
-        assert need <= len(healthy)
-        used |= {(domain, gpu) for gpu in healthy[:need]}
-    return used
+def gpus_in_use(configuration: Configuration, down: list[set[int]], G: int) -> list[set[Gpu]]:
+    """The GPUs of each replica: the lowest-numbered healthy ones of each domain, to its groups in order."""
+    healthy = [[gpu for gpu in range(G) if gpu not in gpus] for gpus in down]
+    found = []
+    for replica in configuration.replicas:
+        mine: set[Gpu] = set()
+        for group in replica.groups:
+            assert group.degree <= len(healthy[group.domain])
+            mine |= {(group.domain, healthy[group.domain].pop(0)) for _ in range(group.degree)}
+        found.append(mine)
+    return found
 
 
 def gain_gpus(configuration: Configuration, job: Job) -> Fraction:
@@ -422,6 +449,11 @@ def gain_gpus(configuration: Configuration, job: Job) -> Fraction:
 
 
 # Section 7: outages at an instant
+
+
+def _gpus(outage: Outage) -> set[Gpu]:
+    """The GPUs of an outage."""
+    return {(outage.domain, gpu) for gpu in range(outage.gpu_first, outage.gpu_last + 1)}
 
 
 def down_at(t: int, outages: list[Outage], domains: int) -> list[set[int]]:
@@ -446,6 +478,16 @@ def onsets_at(t: int, outages: list[Outage], domains: int) -> set[Gpu]:
 
 
 @dataclass
+class _Corruption:
+    """A silent fault that struck the job, not yet found; its GPUs that the log has as down."""
+
+    onset: int
+    found: int
+    of_hardware: bool
+    gpus: set[Gpu]
+
+
+@dataclass
 class _Run:
     """The job now; `left_s` counts down a save, a reconfiguration, or a start after its `detect_left_s`."""
 
@@ -458,13 +500,45 @@ class _Run:
     down: list[set[int]] = field(default_factory=list)
     state: str = "paused"  # running | saving | starting | reconfiguring | paused
     configuration: Configuration = NOTHING
-    in_use: set[Gpu] = field(default_factory=set)
+    gpus_of: list[set[Gpu]] = field(default_factory=list)  # of each replica in use
     detect_left_s: int = 0
     left_s: int = 0
     since_s: int = 0  # running time since the last save, start or reconfiguration
-    unsaved: Fraction = Fraction(0)  # productive GPU-seconds since the last completed save
+    t: int = 0
+    work: list[tuple[int, Fraction]] = field(default_factory=list)  # productive GPU-seconds, second by second
+    saves: list[int] = field(default_factory=list)  # when they completed
+    hidden: list[_Corruption] = field(default_factory=list)
+    starts: int = 0
+    regrouping: bool = False
+    ready_at: int | None = None  # when replicas that start beside the running job may join it
     interruptions: int = 0
     planned_stops: int = 0
+
+    @property
+    def in_use(self) -> set[Gpu]:
+        """The GPUs of all replicas in use."""
+        return set().union(*self.gpus_of)
+
+    @property
+    def unsaved(self) -> Fraction:
+        """Productive GPU-seconds since the last completed save."""
+        last = self.saves[-1] if self.saves else 0
+        return sum((amount for t, amount in self.work if t >= last), Fraction(0))
+
+    def roll_back(self, before: int) -> None:
+        """Go back to the last save that completed before an instant; the start of the window is one."""
+        self.saves = [t for t in self.saves if t < before]
+        last = self.saves[-1] if self.saves else 0
+        lost = sum((amount for t, amount in self.work if t >= last), Fraction(0))
+        self.work = [(t, amount) for t, amount in self.work if t < last]
+        self.buckets["productive"] -= lost
+        self.buckets["rework"] += lost
+
+    def next_restart_s(self) -> int:
+        """How long the next start takes after detection, with the attempts that fail."""
+        attempts = self.policy.attempts[self.starts % len(self.policy.attempts)]
+        self.starts += 1
+        return self.policy.restart_s * attempts
 
     def possible(self) -> Configuration:
         """The configuration of the capacity now (memoised: it depends on the failed counts only)."""
@@ -476,7 +550,8 @@ class _Run:
     def adopt(self) -> bool:
         """Choose the configuration of this instant and fix its GPUs; without one the job is paused."""
         self.configuration = self.possible()
-        self.in_use = gpus_in_use(self.configuration, self.down, self.cluster.domain_size)
+        self.gpus_of = gpus_in_use(self.configuration, self.down, self.cluster.domain_size)
+        self.regrouping, self.ready_at = False, None
         self.detect_left_s = self.left_s = self.since_s = 0
         self.state = "running" if self.configuration.x > 0 else "paused"
         return self.configuration.x > 0
@@ -484,7 +559,7 @@ class _Run:
     def begin_start(self, detect_s: int) -> None:
         """Begin a start of `detect_s + restart_s`, or pause."""
         if self.adopt():
-            self.state, self.detect_left_s, self.left_s = "starting", detect_s, self.policy.restart_s
+            self.state, self.detect_left_s, self.left_s = "starting", detect_s, self.next_restart_s()
             assert self.unsaved == 0
 
     def begin_reconfigure(self) -> None:
@@ -499,13 +574,14 @@ class _Run:
     def complete_start(self) -> None:
         """Run, if a start or reconfiguration is at its end."""
         if self.state in ("starting", "reconfiguring") and self.detect_left_s == self.left_s == 0:
-            self.state, self.since_s = "running", 0
+            self.state, self.regrouping = "running", False
 
     def complete_save(self) -> bool:
         """Keep the work, if a save is at its end; say whether it was."""
         if self.state != "saving" or self.left_s > 0:
             return False
-        self.state, self.since_s, self.unsaved = "running", 0, Fraction(0)
+        self.state, self.since_s = "running", 0
+        self.saves.append(self.t)
         return True
 
     def begin_save(self) -> bool:
@@ -513,16 +589,52 @@ class _Run:
         self.state, self.left_s = "saving", self.policy.checkpoint_save_s
         return self.complete_save()
 
-    def interrupt(self) -> None:
-        """A fault of a GPU of the configuration, or of the application: roll back once, start again."""
-        if self.state == "paused":
-            return
+    def interrupt(self, detect_s: int, before: int) -> None:
+        """Stop the job: roll back to the last save before an instant, start again."""
         if self.state in ("running", "saving"):
             self.interruptions += 1
-        self.buckets["productive"] -= self.unsaved
-        self.buckets["rework"] += self.unsaved
-        self.unsaved = Fraction(0)
-        self.begin_start(self.policy.detect_s)
+        self.roll_back(before)
+        if self.state != "paused":
+            self.begin_start(detect_s)
+
+    def leave(self, hit: set[Gpu], detect_s: int) -> bool:
+        """Stop the replicas that were hit alone, if the job may and the others can go on."""
+        if self.state not in ("running", "saving") and not self.regrouping:
+            return False
+        stay = [i for i, gpus in enumerate(self.gpus_of) if not gpus & hit]
+        formed = [self.configuration.replicas[i].groups for i in stay]
+        left = of_replicas(formed, self.job, self.power, self.policy, self.cluster.domain_size)
+        if left.x == 0:
+            return False
+        if not self.regrouping:
+            self.interruptions += 1
+        self.configuration = left
+        self.gpus_of = [self.gpus_of[stay[replica.place]] for replica in left.replicas]
+        self.state, self.regrouping = "starting", True
+        self.detect_left_s, self.left_s = 0, self.policy.regroup_s
+        self.ready_at = self.t + detect_s + self.next_restart_s()
+        return True
+
+    def join(self) -> None:
+        """Let a better configuration start beside the running job, and join it when it is ready."""
+        if self.state not in ("running", "saving"):
+            return
+        policy, is_better = self.policy, self.possible().x > self.configuration.x
+        if self.ready_at is None and is_better:
+            self.ready_at = self.t + self.next_restart_s()
+        if self.ready_at is None or self.ready_at > self.t:
+            return
+        if not is_better:
+            self.ready_at = None
+        elif self.state == "running":
+            if policy.checkpoint_save_s == 0 and self.since_s == policy.checkpoint_interval_s:
+                self.begin_save()  # it takes no time
+            since_s = self.since_s
+            self.adopt()
+            self.state, self.left_s, self.since_s = "reconfiguring", policy.rejoin_s, since_s
+            self.planned_stops += 1
+            self.complete_start()
+            self.join()
 
     def reexpand(self, saved: bool) -> None:
         """Take up a configuration with greater X; `saved`: a save has completed at this instant."""
@@ -534,18 +646,49 @@ class _Run:
             self.begin_reconfigure()
 
 
-def _settle(run: _Run, fault: bool) -> None:
-    """All that happens at one instant after the capacity changes, in the order of section 7."""
-    if fault:
-        run.interrupt()
+def _strike(run: _Run, raw: list[set[int]], hit: set[Gpu], components: set[str], app: bool) -> None:
+    """The capacity changes of an instant (`raw`: what the log has as down) and the stop that they cause.
+
+    `hit`: GPUs in use that go down, `components`: of those faults and of the app-level ones.
+    """
+    policy, t, durable_s = run.policy, run.t, run.policy.checkpoint_durable_s
+    strikes = (bool(hit) or app) and run.state != "paused"
+    known = dict(policy.detect_by_component)
+    detect_s = min((known.get(name, policy.detect_s) for name in components), default=0)
+    if strikes and components <= set(policy.silent_components):
+        run.hidden.append(_Corruption(t, t + detect_s, bool(hit), set(hit)))
+        strikes = False
+    for corruption in run.hidden:
+        corruption.gpus &= {(domain, gpu) for domain, gpus in enumerate(raw) for gpu in gpus}
+    found = [corruption for corruption in run.hidden if corruption.found == t]
+    run.hidden = [corruption for corruption in run.hidden if corruption.found > t]
+    seeming = set().union(*(corruption.gpus for corruption in run.hidden))
+    run.down = [{gpu for gpu in gpus if (domain, gpu) not in seeming} for domain, gpus in enumerate(raw)]
+    before = [t - durable_s if hit else t] if strikes else []
+    for corruption in found:
+        before.append(corruption.onset)
+        before.append(t - durable_s if corruption.of_hardware else t)
+    if not before:
+        return
+    alone = policy.stops == "replica" and not found and not app
+    if not (alone and run.leave(hit, detect_s)):
+        run.interrupt(0 if found else detect_s, min(before))
+
+
+def _settle(run: _Run) -> None:
+    """All that happens at one instant after the stops, in the order of section 7."""
     saved = run.complete_save()
     run.complete_start()
     if run.state == "paused" and run.possible().x > 0:
         run.begin_start(detect_s=0)
         run.complete_start()
-    run.reexpand(saved)
+    if run.policy.stops == "replica":
+        run.join()
+    else:
+        run.reexpand(saved)
     if run.state == "running" and run.since_s >= run.policy.checkpoint_interval_s and run.begin_save():
-        run.reexpand(saved=True)
+        if run.policy.stops == "job":
+            run.reexpand(saved=True)
 
 
 def _bucket_of_wait(run: _Run) -> str:
@@ -583,7 +726,7 @@ def _pass_second(run: _Run) -> None:
         run.buckets[name] += value
     if run.state == "running":
         run.since_s += 1
-        run.unsaved += now["productive"]
+        run.work.append((run.t, now["productive"]))
     elif run.detect_left_s > 0:
         run.detect_left_s -= 1
     elif run.state != "paused":
@@ -604,6 +747,7 @@ def _check_input(cluster: Cluster, job: Job, power: Power, policy: Policy, outag
         "the interval between saves must be positive": policy.checkpoint_interval_s > 0,
         "the power curve must not fall": speeds == sorted(speeds),
         "an outage ends before it starts": all(o.t_start <= o.t_end for o in outages),
+        "a start is made at least once": min(policy.attempts) >= 1,
     }
     for message, holds in rules.items():
         if not holds:
@@ -618,21 +762,31 @@ def simulate(
     outages: list[Outage],
     app_faults: list[int],
     window_s: int,
+    app_components: tuple[str, ...] = (),
 ) -> Result:
-    """Run the job over [0, window_s) in ticks of one second and return its ledger in GPU-seconds."""
+    """Run the job over [0, window_s) in ticks of one second and return its ledger in GPU-seconds.
+
+    `app_components` names the component of each app-level fault; without it they have none.
+    """
     _check_input(cluster, job, power, policy, outages)
     run = _Run(cluster, job, power, policy)
-    timeline = []
+    timeline, failed_gpus = [], []
     for t in range(window_s):
-        run.down = down_at(t, outages, cluster.domains)
+        run.t, raw = t, down_at(t, outages, cluster.domains)
         if t == 0:
+            run.down = raw
             run.adopt()
         else:
             hit = onsets_at(t, outages, cluster.domains) & run.in_use
-            _settle(run, fault=bool(hit) or t in app_faults)
+            components = {o.component for o in outages if o.t_start == t and _gpus(o) & hit}
+            apps = [i for i, instant in enumerate(app_faults) if instant == t]
+            components |= {app_components[i] if app_components else "" for i in apps}
+            _strike(run, raw, hit, components, bool(apps))
+            _settle(run)
         timeline.append((run.state, run.configuration.x, len(run.configuration.replicas)))
+        failed_gpus.append(sum(len(gpus) for gpus in run.down))
         _pass_second(run)
     total = cluster.domains * cluster.domain_size * window_s
     assert sum(run.buckets.values()) - 2 * run.buckets["gain"] == total
     assert all(value >= 0 for value in run.buckets.values())
-    return Result(run.buckets, run.interruptions, run.planned_stops, timeline)
+    return Result(run.buckets, run.interruptions, run.planned_stops, timeline, failed_gpus)

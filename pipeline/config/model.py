@@ -22,6 +22,9 @@ STARTS = ("clean", "steady")
 FOLDS = ("earlier", "later")
 CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
+STEP_TIMES = ("ideal", "table", "model")
+DTYPES = ("bf16", "fp8")
+RECOMPUTES = ("none", "selective", "full")
 MOST_SEED = 2**63 - 1
 LONGEST_S = 1e9  # thirty years
 # Assumed repair times, hours, for logs that tell no ends: medians per class of the InfiniteHBD trace (arXiv
@@ -230,12 +233,78 @@ class Power:
     tdp_w: float = _key("thermal design power of a GPU, watts", 1_000, above=0)
     boost_cap: float = _key("highest power of a boosted GPU, TDP", 1.3, low=1, high=3)
     rack_headroom_frac: float = _key("rack power beyond all GPUs at TDP", 0.1, low=0, high=2)
+    boosted_domains_frac: float = _key(
+        "facility's cap: the most domains that may be boosted at once, of the pool", 1, low=0, high=1
+    )
     curve: tuple[tuple[float, float], ...] = _key(
         "points (power in TDP, speed), first (1, 1)", ((1.0, 1.0), (1.1, 1.069), (1.2, 1.122), (1.3, 1.17))
     )
     draw_frac: float = _key("power of a GPU at work, TDP", 0.8, low=0, high=1)
     idle_frac: float = _key("power of a healthy GPU without work, TDP", 0.2, low=0, high=1)
     overhead_w: float = _key("power beside the GPUs, watts per GPU of the pool", 300, low=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """How much slower a TP group is at a reduced degree; a plan's details for the step-time model."""
+
+    kind: str = _key(
+        "ideal: TP/t, which flatters; table: as measured in `path`; model: computed from [model] and [gpu]",
+        "ideal",
+        words=STEP_TIMES,
+    )
+    path: str | None = _key(
+        "CSV of measured steps, columns tp and seconds, relative to the scenario file; with kind model the "
+        "model is calibrated on it",
+        None,
+    )
+    microbatch_samples: int = _key("sequences in a microbatch, which is one sample of [job]", 1, low=1)
+    dtype: str = _key("what matrix products compute in", "bf16", words=DTYPES)
+    recompute: str = _key("activations that are computed again", "none", words=RECOMPUTES)
+    zero_stage: int = _key(
+        "over DP, 0: nothing is sharded, 1: optimizer states, 2: gradients too", 1, low=0, high=2
+    )
+    tp_hidden_frac: float = _key("share of TP collectives that runs behind computing", 0, low=0, high=1)
+    measured: tuple[tuple[int, float], ...] = field(default=(), metadata={"derived": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The model that is trained: a preset, its numbers changed or all given here."""
+
+    preset: str | None = _key("a name from `goodput perf`", None)
+    layers: int | None = _key("transformer layers", None, low=1)
+    hidden: int | None = _key("width of the hidden states", None, low=1)
+    heads: int | None = _key("query heads of attention", None, low=1)
+    kv_heads: int | None = _key("heads of keys and values", None, low=1)
+    head_dim: int | None = _key("width of a head", None, low=1)
+    ffn_hidden: int | None = _key("columns of the FFN", None, low=1)
+    ffn_matrices: int | None = _key("matrices of the FFN: 2, or 3 when gated", None, low=2, high=3)
+    vocab: int | None = _key("rows of the embedding", None, low=1)
+    seq: int | None = _key("tokens of a sequence", None, low=1)
+    tie_embeddings: bool | None = _key("one table serves input and output", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
+    """The GPU and its links: a preset, its numbers changed or all given here."""
+
+    preset: str | None = _key("a name from `goodput perf`", None)
+    processors: int | None = _key("processors (SMs) that compute a tile each", None, low=1)
+    bf16_flop_per_s: float | None = _key("dense peak, FLOP/s", None, above=0)
+    gemm_bf16_frac: float | None = _key("share of it that a large product reaches", None, above=0, high=1)
+    fp8_flop_per_s: float | None = _key("dense peak, FLOP/s; 0: none", None, low=0)
+    gemm_fp8_frac: float | None = _key("share of it that a large product reaches", None, low=0, high=1)
+    attention_frac: float | None = _key("share of the bf16 peak in fused attention", None, above=0, high=1)
+    hbm_bytes: float | None = _key("memory", None, above=0)
+    hbm_bytes_per_s: float | None = _key("bandwidth of the memory", None, above=0)
+    hbm_frac: float | None = _key("share of it that is reached", None, above=0, high=1)
+    nvlink_bytes_per_s: float | None = _key("bandwidth in the domain, one direction", None, above=0)
+    nvlink_frac: float | None = _key("share of it that is reached", None, above=0, high=1)
+    nvlink_latency_s: float | None = _key("time of an empty message", None, low=0)
+    nic_bytes_per_s: float | None = _key("bandwidth of the network a GPU, one direction", None, above=0)
+    nic_frac: float | None = _key("share of it that is reached", None, above=0, high=1)
+    nic_latency_s: float | None = _key("time of an empty message", None, low=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +318,17 @@ class Policy:
     spare_domains: int = _key("domains held back", 0, low=0)
     reexpand: str = _key("when repaired capacity is taken up", "next_interruption", words=REEXPANDS)
     reduced_tp: tuple[int, ...] = _key("allowed reduced TP degrees", (), low=1)
+    templates_pp: tuple[int, ...] = _key(
+        "fewer pipeline stages that a replica may run with; left out, with [model] and [gpu]: all that fit "
+        "into memory",
+        (),
+        low=1,
+    )
     reshard_overhead_frac: float = _key("longer iteration while a reduced replica runs", 0.01, low=0, high=1)
     costs: Costs = field(default_factory=Costs, metadata={"doc": "overrides of [costs]"})
+
+
+_PARTS = ("title", "trace", "cluster", "job", "costs", "power", "policies", "step_time", "model", "gpu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,11 +344,14 @@ class Scenario:
     costs: Costs
     power: Power
     policies: tuple[Policy, ...]
+    step_time: StepTime = field(default_factory=StepTime)
+    model: Model = field(default_factory=Model)
+    gpu: Gpu = field(default_factory=Gpu)
     topology_path: Path | None = None  # what it says is in cluster.layout
 
     def fingerprint(self, *parts: str) -> str:
         """Return a hash of the named parts (all of them when none is named)."""
-        chosen = parts or ("title", "trace", "cluster", "job", "costs", "power", "policies")
+        chosen = parts or _PARTS
         values = {part: _plain(getattr(self, part)) for part in chosen}
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -258,6 +258,11 @@ def _check_policy(place: str, policy: Policy, scenario: Scenario) -> None:
             )
     if len(set(policy.reduced_tp)) < len(policy.reduced_tp):
         raise InputError(f"{place} reduced_tp", f"found {list(policy.reduced_tp)}", "each degree once")
+    if any(stages >= scenario.job.pp for stages in policy.templates_pp):
+        found = f"found {list(policy.templates_pp)}"
+        raise InputError(f"{place} templates_pp", found, f"stages below pp ({scenario.job.pp})")
+    if len(set(policy.templates_pp)) < len(policy.templates_pp):
+        raise InputError(f"{place} templates_pp", f"found {list(policy.templates_pp)}", "each number once")
     fits = scenario.replicas_beside(policy.spare_domains)
     wanted = scenario.job.dp or 1
     if fits < wanted:

@@ -7,17 +7,25 @@ A response is a module in `responses/` (its name is the file's stem, with - for 
     BATCHES: tuple[str, ...]        the batch rules it allows, its default first
     work(replica) -> Work           what one replica contributes
 
+and, where it needs more than that:
+
+    USES_PARTIAL: bool              may its replicas lack groups? Left out: such a replica does nothing
+    USES_TEMPLATES: bool            do its replicas run with fewer stages (`Shape.templates`)? Left out: no
+    together(replicas) -> Together  what replicas do as one, for a response whose replicas share work
+
 It is judged by what it returns and keeps no state. Numbers are exact fractions, so that "within
 the budget" includes equality. One sample is one microbatch. Pace: time of one microbatch of one
 stage, in units of a healthy group; the ideal law c(t) = TP/t is flattering where heads or shards
-do not divide (model.md section 5). Power is in multiples of TDP.
+do not divide (model.md section 5), `Shape.slowdown` holds what is known better. Power is in multiples of
+TDP.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -43,6 +51,15 @@ class Shape:
     boost_cap: Fraction
     rack_headroom_frac: Fraction
     curve: tuple[tuple[Fraction, Fraction], ...]
+    slowdown: Mapping[int, Fraction] = field(default_factory=dict, hash=False)
+    boosted_domains: int | None = None  # the most domains boosted at once; None: all
+    # Fewer stages that a replica may run with -> the pace of each of them, on full groups.
+    templates: Mapping[int, Fraction] = field(default_factory=dict, hash=False)
+
+    @property
+    def unboosted(self) -> Shape:
+        """The same job where no group may draw more than its design power."""
+        return replace(self, boost_cap=Fraction(1))
 
     @property
     def groups_per_replica(self) -> int:
@@ -53,6 +70,10 @@ class Shape:
     def budget(self) -> Fraction:
         """Time of a healthy replica's iteration, in microbatch times of a healthy group."""
         return self.samples_per_replica + Fraction(self.pp - 1, self.virtual_stages)
+
+    def pace(self, degree: int) -> Fraction:
+        """Return c(t), the pace of a group of this degree at normal power: as given, else TP/t."""
+        return self.slowdown.get(degree) or Fraction(self.tp, degree)
 
     def speed(self, power: Fraction) -> Fraction:
         """Return the speed at a power (both relative to TDP): straight between the curve's points."""
@@ -86,27 +107,41 @@ class Shape:
         if offer.degree >= self.tp:
             return Fraction(1)
         limit = self.boost_limit(offer)
-        needed = self.power_for(Fraction(self.tp, offer.degree))
+        needed = self.power_for(self.pace(offer.degree))
         return limit if needed is None else min(needed, limit)
 
 
 @dataclass(frozen=True)
 class Replica:
-    """One replica as packing made it: its groups, stage by stage, `cp` groups a stage."""
+    """One replica as packing made it: its groups, stage by stage, `cp` groups a stage.
+
+    `places` are the positions of its groups when some positions are empty, else None.
+    """
 
     groups: tuple[Offer, ...]
     shape: Shape
+    places: tuple[int, ...] | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether every group has the full TP degree."""
         return all(group.degree == self.shape.tp for group in self.groups)
 
+    @property
+    def whole_stages(self) -> tuple[int, ...]:
+        """The stages that have all their groups, each of the full TP degree."""
+        places = range(len(self.groups)) if self.places is None else self.places
+        cp, tp = self.shape.cp, self.shape.tp
+        full = Counter(
+            place // cp for place, group in zip(places, self.groups, strict=True) if group.degree == tp
+        )
+        return tuple(stage for stage in range(self.shape.pp) if full[stage] == cp)
+
     def paces(self, powers: Sequence[Fraction]) -> tuple[Fraction, ...]:
         """Return the pace of each stage: that of its slowest group, never faster than healthy."""
-        tp, cp = self.shape.tp, self.shape.cp
+        cp = self.shape.cp
         one = [
-            Fraction(tp, group.degree) / self.shape.speed(power)
+            self.shape.pace(group.degree) / self.shape.speed(power)
             for group, power in zip(self.groups, powers, strict=True)
         ]
         return tuple(max(Fraction(1), *one[first : first + cp]) for first in range(0, len(one), cp))
@@ -122,12 +157,34 @@ class Replica:
 class Work:
     """What a replica contributes: samples in the healthy budget, its stages' paces, its groups' power.
 
-    `paces` is None when the replica does nothing at all, even with more time.
+    `paces` is None when the replica does nothing at all, even with more time. `idle` are the groups, by
+    their place in `Replica.groups`, that it has no use for; they take part in nothing. Where only the last
+    positions of a replica are empty, they are its last groups.
     """
 
     samples: int
     paces: tuple[Fraction, ...] | None
     powers: tuple[Fraction, ...]
+    idle: frozenset[int] = frozenset()
+
+
+class Alike(NamedTuple):
+    """Replicas of the job that are alike."""
+
+    replica: Replica
+    many: int
+
+
+@dataclass(frozen=True)
+class Together:
+    """What a job's replicas do as one, each stage by all that have it.
+
+    n samples take ceil(n / workers) microbatch times of a healthy group, and no less than a healthy
+    iteration. `shares` is the part of the work that one replica of each `Alike` does.
+    """
+
+    workers: int
+    shares: tuple[Fraction, ...]
 
 
 class Response(Protocol):
@@ -159,3 +216,17 @@ def reduced(replica: Replica, powers: tuple[Fraction, ...]) -> Work:
     paces = replica.paces(powers)
     fits = replica.samples_within(paces, replica.shape.budget)
     return Work(min(fits, replica.shape.samples_per_replica), paces, powers)
+
+
+def fewer_stages(replica: Replica) -> Work:
+    """Return the work of a replica that runs with the most stages its full groups and the templates allow."""
+    shape, one = replica.shape, Fraction(1)
+    full = [index for index, group in enumerate(replica.groups) if group.degree == shape.tp]
+    stages = max((stages for stages in shape.templates if stages * shape.cp <= len(full)), default=0)
+    idle = frozenset(range(len(replica.groups))) - frozenset(full[: stages * shape.cp])
+    powers = (one,) * len(replica.groups)
+    if stages == 0:
+        return Work(0, None, powers, idle)
+    paces = (max(one, shape.templates[stages]),) * stages
+    fits = replica.samples_within(paces, shape.budget)
+    return Work(min(fits, shape.samples_per_replica), paces, powers, idle)

@@ -1,7 +1,8 @@
 """Packing `fixed`: slot i keeps domain i, replicas are consecutive slots, spares stand in for the worst.
 
 A domain that offers fewer groups than its slot needs leaves the slot's last positions empty, a
-reduced group after the full ones; a replica with an empty position does nothing. At a choice,
+reduced group after the full ones; a replica with an empty position does nothing, unless the response
+can use it. At a choice,
 always beginning again from slot i = domain i, the slots that lack full groups are given, worst
 first (fewest GPUs in offered groups, then lowest slot), to spare domains that offer all full
 groups, lowest domain first (model.md section 5). The last slot may need fewer groups than a domain
@@ -14,32 +15,48 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeline.replay.contract import Offer
-from pipeline.replay.packing import Capability, Packer, Part, Setting
+from pipeline.replay.packing import Capability, Packer, Part, Setting, in_use
 
 
 @dataclass(frozen=True)
 class FixedChoice:
     """Which slot each domain serves, apart from those that keep their own."""
 
+    packing: Fixed
     setting: Setting
-    slots: Slots
     serving: dict[int, int | None]
+    wounded: tuple[tuple[int, int, int], ...]
 
     @cached_property
     def _in_use(self) -> frozenset[int]:
-        return frozenset(
-            replica for first, many in self.setting.used for replica in range(first, first + many)
-        )
+        return in_use(self.setting)
+
+    def _places(self, domain: int) -> list[int | None]:
+        """Return the replica of each position that a domain serves, None where a group would be idle."""
+        slots, idle = self.packing.slots, self.setting.idle
+        slot = self.serving.get(domain, domain if domain < slots.count else None)
+        return [
+            place // slots.size if place // slots.size in self._in_use and place not in idle else None
+            for place in (() if slot is None else slots.places_of(slot))
+        ]
 
     def groups(self, domain: int, can: Capability) -> tuple[int, int]:
         """Return full groups and the reduced degree in use of a domain."""
-        slot = self.serving.get(domain, domain if domain < self.slots.count else None)
-        if slot is None:
-            return 0, 0
-        replicas = self.slots.replicas_of(slot)
-        full = sum(replica in self._in_use for replica in replicas[: can.full])
-        has_reduced = can.full < len(replicas) and replicas[can.full] in self._in_use
+        replicas = self._places(domain)
+        full = sum(replica is not None for replica in replicas[: can.full])
+        has_reduced = can.full < len(replicas) and replicas[can.full] is not None
         return full, can.reduced if has_reduced else 0
+
+    def replicas(self, domain: int, can: Capability) -> list[tuple[int, int]]:
+        """Return (replica, degree) of the groups in use of a domain, in packing order."""
+        degrees = [self.packing.packer.shape.tp] * can.full + [can.reduced] * bool(can.reduced)
+        found = zip(self._places(domain), degrees, strict=False)
+        return [(replica, degree) for replica, degree in found if replica is not None]
+
+    def without(self, out: frozenset[int]) -> Setting:
+        """Return what the batch rule yields from the replicas in use without some."""
+        packing = self.packing
+        return packing.packer.without(self.wounded, self.setting, out, lambda: packing.replicas(self.wounded))
 
 
 @dataclass(frozen=True)
@@ -59,10 +76,10 @@ class Slots:
         """Return how many groups a slot needs."""
         return min(self.most, self.groups - slot * self.most)
 
-    def replicas_of(self, slot: int) -> list[int]:
-        """Return the replica of each of the slot's positions."""
+    def places_of(self, slot: int) -> range:
+        """Return the slot's positions."""
         first = slot * self.most
-        return [place // self.size for place in range(first, first + self.need(slot))]
+        return range(first, first + self.need(slot))
 
 
 class Fixed:
@@ -91,7 +108,7 @@ class Fixed:
         given, kept = self._wounded()
         serving: dict[int, int | None] = dict.fromkeys(given.values())
         serving.update(given)
-        return FixedChoice(self._setting(kept), self.slots, serving)
+        return FixedChoice(self, self._setting(kept), serving, kept)
 
     def _wounded(self) -> tuple[dict[int, int], tuple[tuple[int, int, int], ...]]:
         """Return spare -> slot it stands in for, and slots that stay wounded (slot, full, reduced)."""
@@ -109,19 +126,19 @@ class Fixed:
         return given, tuple((slot, self.lacking[slot].full, self.lacking[slot].reduced) for slot in kept)
 
     def _setting(self, wounded: tuple[tuple[int, int, int], ...]) -> Setting:
-        return self.packer.setting(wounded, lambda: self._replicas(wounded))
+        return self.packer.setting(wounded, lambda: self.replicas(wounded))
 
-    def _replicas(self, wounded: tuple[tuple[int, int, int], ...]) -> list[Part]:
+    def replicas(self, wounded: tuple[tuple[int, int, int], ...]) -> list[Part]:
         """Return the replicas in order; runs of whole ones are one part."""
-        size, dp, most = self.slots.size, self.packer.dp, self.slots.most
+        size, dp = self.slots.size, self.packer.dp
         one = Offer(self.packer.shape.tp)
         offers: dict[int, list[Offer | None]] = {}
         for slot, full, reduced in wounded:
-            for place, replica in enumerate(self.slots.replicas_of(slot)):
-                mine = offers.setdefault(replica, [one] * size)
+            for place, position in enumerate(self.slots.places_of(slot)):
+                mine = offers.setdefault(position // size, [one] * size)
                 if place >= full:
                     group = Offer(reduced, full) if place == full and reduced else None
-                    mine[slot * most + place - replica * size] = group
+                    mine[position % size] = group
         parts, done = [], 0
         for replica in sorted(offers):
             if replica > done:

@@ -30,19 +30,26 @@ class Span(NamedTuple):
     phase: int
 
 
+class Fault(NamedTuple):
+    """What struck the job at one instant: its GPUs in use (bit masks by domain), the application, or both."""
+
+    onset: int
+    struck: Sequence[tuple[int, int]]
+    app_fault: bool
+
+
 @dataclass
 class Stop:
     """An instant at which faults stopped the job or struck its start, and what they cost in GPU-ticks.
 
-    `state` is what the job was doing; `struck` holds the GPUs in use that went down (bit masks by domain).
-    `detect` and `restart` are those of the starts up to the next stop, so that a start that is struck again
-    is shared by time, and a start after a pause falls to the fault that brought the pause.
+    `state` is what the job was doing; a fault that was silent began before `tick`. `detect` and `restart` are
+    those of the starts up to the next stop, so that a start that is struck again is shared by time, and a
+    start after a pause falls to the fault that brought the pause.
     """
 
     tick: int
     state: str
-    struck: Sequence[tuple[int, int]]
-    app_fault: bool
+    faults: Sequence[Fault]
     rework: Fraction = Fraction(0)
     detect: int = 0
     restart: int = 0
@@ -93,10 +100,10 @@ class Ledger:
         self._waits[bucket] += rest * length
 
     def lose(self, setting: Setting, ticks: int) -> None:
-        """Move unsaved work to rework."""
+        """Move work that is void to rework."""
         self._lost[setting] = self._lost.get(setting, 0) + ticks
         if self.stops:
-            self.stops[-1].rework = setting.x * self.job_gpus * ticks
+            self.stops[-1].rework += setting.x * self.job_gpus * ticks
 
     def start(self, detect: int, restart: int, rest: int) -> None:
         """Book time of a start, at the cost of the last stop."""

@@ -1,31 +1,61 @@
 """Packing `packed`: the pool's groups in order of degree, largest first, ties by domain, cut into replicas.
 
-Incomplete replicas are left over. Capacity is followed step by step: what domains lack and the
-reduced groups they offer are kept sorted, so a choice costs what is wounded, not what is there.
+Incomplete replicas are left over, unless the response can use one. Capacity is followed step by step: what
+domains lack and the reduced groups they offer are kept sorted, so a choice costs what is wounded, not what
+is there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
+from functools import cached_property
 
 from pipeline.replay.contract import Offer
-from pipeline.replay.packing import Capability, Packer, Part, Setting
+from pipeline.replay.packing import Capability, Packer, Part, Setting, in_use
 
 
 @dataclass(frozen=True)
 class PackedChoice:
-    """Full groups in use are all before domain `reached` and the first `partly` of it."""
+    """Full groups in use are all before domain `reached` and the first `partly` of it.
+
+    `reduced` holds (degree, replica) of the reduced groups in use by domain; `lacking`, `full_groups` and
+    `offers` are what it was chosen from, as `Packed` keeps them.
+    """
 
     setting: Setting
+    packer: Packer
     reached: int
     partly: int
-    reduced: dict[int, int]
+    reduced: dict[int, tuple[int, int]]
+    lacking: tuple[tuple[int, int], ...]
+    full_groups: int
+    offers: tuple[Offer, ...]
+
+    @cached_property
+    def _in_use(self) -> frozenset[int]:
+        return in_use(self.setting)
 
     def groups(self, domain: int, can: Capability) -> tuple[int, int]:
         """Return full groups and the reduced degree in use of a domain."""
         partly = self.partly if domain == self.reached else 0
-        return can.full if domain < self.reached else partly, self.reduced.get(domain, 0)
+        return can.full if domain < self.reached else partly, self.reduced.get(domain, (0, 0))[0]
+
+    def replicas(self, domain: int, can: Capability) -> list[tuple[int, int]]:
+        """Return (replica, degree) of the groups in use of a domain, in packing order."""
+        shape = self.packer.shape
+        first = domain * self.packer.most - sum(fewer for before, fewer in self.lacking if before < domain)
+        places = (place for place in range(first, first + can.full) if place not in self.setting.idle)
+        found = [(place // shape.groups_per_replica, shape.tp) for place in places]
+        if domain in self.reduced:
+            degree, replica = self.reduced[domain]
+            found.append((replica, degree))
+        return [group for group in found if group[0] in self._in_use]
+
+    def without(self, out: frozenset[int]) -> Setting:
+        """Return what the batch rule yields from the replicas in use without some."""
+        key = (self.full_groups, self.offers)
+        return self.packer.without(key, self.setting, out, lambda: _cut(self.packer, *key))
 
 
 class Packed:
@@ -64,33 +94,24 @@ class Packed:
 
     def candidate(self) -> Setting:
         """Return the configuration that the capacity now yields."""
-        offers = tuple(self.offers)
-        return self.packer.setting((self.full_groups, offers), lambda: self._replicas(offers))
-
-    def _replicas(self, reduced: tuple[Offer, ...]) -> list[Part]:
-        """Cut the sequence into replicas; those of full groups only are one part."""
-        size, full = self.packer.shape.groups_per_replica, self.full_groups
-        whole = full // size
-        one = Offer(self.packer.shape.tp)
-        parts = [self.packer.part(0, whole, (one,) * size)] if whole else []
-        for index in range(whole, (full + len(reduced)) // size):
-            first = index * size - full
-            offers = (one,) * max(0, -first) + reduced[max(0, first) : first + size]
-            parts.append(self.packer.part(index, 1, offers))
-        return parts
+        full, offers = self.full_groups, tuple(self.offers)
+        return self.packer.setting((full, offers), lambda: _cut(self.packer, full, offers))
 
     def choose(self) -> PackedChoice:
         """Return the configuration with the groups it uses."""
         setting, size, full = self.candidate(), self.packer.shape.groups_per_replica, self.full_groups
-        full_used, reduced = 0, {}
+        full_used, reduced = 0, dict[int, tuple[int, int]]()
         for first, many in setting.used:
-            begin, end = first * size, (first + many) * size
+            begin, end = first * size, min((first + many) * size, full + len(self.reduced))
+            while end - 1 in setting.idle:
+                end -= 1
             if begin < full:
                 full_used = max(full_used, min(end, full))
             for place in range(max(begin, full), end):
                 minus, domain, _ = self.reduced[place - full]
-                reduced[domain] = -minus
-        return PackedChoice(setting, *self._reached(full_used), reduced)
+                reduced[domain] = -minus, place // size
+        lacking, offers = tuple(self.lacking), tuple(self.offers)
+        return PackedChoice(setting, self.packer, *self._reached(full_used), reduced, lacking, full, offers)
 
     def _reached(self, groups: int) -> tuple[int, int]:
         """Return (domain, n): so many full groups are all before `domain` and the first n of it."""
@@ -107,3 +128,23 @@ class Packed:
 def _order(domain: int, can: Capability) -> tuple[int, int, int]:
     """Return what packing sorts a domain's reduced group by."""
     return -can.reduced, domain, can.full
+
+
+def _cut(packer: Packer, full: int, reduced: tuple[Offer, ...]) -> list[Part]:
+    """Cut the sequence of groups into replicas; those of full groups only are one part.
+
+    What is left over forms one more, its last positions empty, where the response has a use for it.
+    """
+    size, one = packer.shape.groups_per_replica, Offer(packer.shape.tp)
+    whole = full // size
+    parts = [packer.part(0, whole, (one,) * size)] if whole else []
+    for index in range(whole, (full + len(reduced)) // size):
+        first = index * size - full
+        offers = (one,) * max(0, -first) + reduced[max(0, first) : first + size]
+        parts.append(packer.part(index, 1, offers))
+    index, rest = divmod(full + len(reduced), size)
+    if rest and packer.uses_partial:
+        few = min(rest, len(reduced))
+        offers = (one,) * (rest - few) + reduced[len(reduced) - few :]
+        parts.append(packer.part(index, 1, offers + (None,) * (size - rest)))
+    return parts

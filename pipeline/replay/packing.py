@@ -8,12 +8,13 @@ search. A configuration depends only on the replicas' offers, so it is remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import NamedTuple, Protocol
 
-from pipeline.replay.contract import Offer, Replica, Response, Shape, Work
+from pipeline.replay.contract import Alike, Offer, Replica, Response, Shape, Together, Work
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Setting:
     """A configuration: its throughput, and which replicas of the packing are in use.
 
     `x_raw` and `x` are throughput relative to the healthy job, before and after resharding. `used`
-    lists runs of replicas in use as (first, many), in packing order. `gain_gpus` is work beyond the
-    number of GPUs; `power_gpus` sums degree times power in TDP.
+    lists runs of replicas in use as (first, many), in packing order, `idle` the positions of groups that
+    they leave idle. `gain_gpus` is work beyond the number of GPUs; `power_gpus` sums degree times power
+    in TDP.
     Compared by identity: a packer makes one object per key, and ledgers count by it.
     """
 
@@ -57,6 +59,7 @@ class Setting:
     gain_gpus: Fraction
     gpus_used: int
     power_gpus: Fraction
+    idle: frozenset[int] = frozenset()
 
 
 class Chosen(Protocol):
@@ -69,6 +72,14 @@ class Chosen(Protocol):
 
     def groups(self, domain: int, can: Capability) -> tuple[int, int]:
         """Return full groups and the reduced degree in use; `can` is the capability it was chosen from."""
+        ...
+
+    def replicas(self, domain: int, can: Capability) -> list[tuple[int, int]]:
+        """Return (replica, degree) of those groups, in packing order."""
+        ...
+
+    def without(self, out: frozenset[int]) -> Setting:
+        """Return what the batch rule yields from the replicas in use without some, regrouped as they are."""
         ...
 
 
@@ -92,9 +103,15 @@ class Packing(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of replica: what it does, the GPUs and power of its groups, and how many of them are boosted."""
+    """A kind of replica: what it does, the GPUs and power of its groups, and how many of them are boosted.
+
+    `replica` is None when it lacks groups and its response does nothing then; `idle` are positions of groups
+    that it does not use.
+    """
 
     offers: tuple[Offer | None, ...]
+    replica: Replica | None
+    idle: tuple[int, ...]
     work: Work
     gpus: int
     power_gpus: Fraction
@@ -103,12 +120,20 @@ class Kind:
 
 
 class Part(NamedTuple):
-    """Replicas alike: `many` of them from replica `first` of the packing on, and the samples each does."""
+    """Replicas alike: `many` of them from replica `first` of the packing on, and the samples each does.
+
+    Of replicas that share work, `samples` says only how their shares compare.
+    """
 
     first: int
     many: int
     samples: int
     kind: Kind
+
+
+def in_use(setting: Setting) -> frozenset[int]:
+    """Return the replicas in use."""
+    return frozenset(replica for first, many in setting.used for replica in range(first, first + many))
 
 
 class Packer:
@@ -123,7 +148,13 @@ class Packer:
         self.reshard_overhead_frac = reshard_overhead_frac
         self.batch_samples = dp * shape.samples_per_replica
         self.most = shape.domain_size // shape.tp
+        self.size = shape.groups_per_replica
+        self._batch = batch
         self._rule = {"elastic": self._elastic, "pause": self._pause, "stretch": self._stretch}[batch]
+        self.uses_partial: bool = getattr(response, "USES_PARTIAL", False)
+        self._together: Callable[[Sequence[Alike]], Together] | None = getattr(response, "together", None)
+        if self._together is not None:
+            self._rule = self._jointly
         self._kinds: dict[tuple[tuple[Offer | None, ...], bool], Kind] = {}
         self._settings: dict[Hashable, Setting] = {}
 
@@ -133,6 +164,24 @@ class Packer:
         if found is None:
             found = self._settings[key] = self._described(*self._rule(self._within_facility(replicas())))
         return found
+
+    def without(
+        self, key: Hashable, setting: Setting, out: frozenset[int], replicas: Callable[[], list[Part]]
+    ) -> Setting:
+        """Return the configuration of the replicas in use of one, without some of them."""
+
+        def left() -> list[Part]:
+            kept = []
+            for part in replicas():
+                for first, many in setting.used:
+                    begin, end = max(part.first, first), min(part.first + part.many, first + many)
+                    for gap in (*sorted(replica for replica in out if begin <= replica < end), end):
+                        if gap > begin:
+                            kept.append(part._replace(first=begin, many=gap - begin))
+                        begin = gap + 1
+            return kept
+
+        return self.setting((key, out), left)
 
     def part(self, first: int, many: int, offers: tuple[Offer | None, ...]) -> Part:
         """Return `many` replicas of these groups; None stands for an empty position."""
@@ -146,14 +195,29 @@ class Packer:
         return found
 
     def _new_kind(self, offers: tuple[Offer | None, ...], *, may_boost: bool) -> Kind:
+        places = tuple(place for place, offer in enumerate(offers) if offer is not None)
+        lacks = len(places) < len(offers)
+        if lacks and not self.uses_partial:
+            return Kind(offers, None, (), Work(0, None, ()), 0, Fraction(0), is_full=False, boosted=0)
         groups = tuple(offer for offer in offers if offer is not None)
-        if len(groups) < len(offers):  # a replica with an empty position does nothing
-            return Kind(offers, Work(0, None, ()), 0, Fraction(0), is_full=False, boosted=0)
-        work = self.response.work(Replica(groups, self.shape if may_boost else self.shape.unboosted))
-        power = sum((g.degree * p for g, p in zip(groups, work.powers, strict=True)), Fraction(0))
-        is_full = all(group.degree == self.shape.tp for group in groups)
-        boosted = sum(power > 1 for power in work.powers)
-        return Kind(offers, work, sum(group.degree for group in groups), power, is_full, boosted)
+        shape = self.shape if may_boost else self.shape.unboosted
+        replica = Replica(groups, shape, places if lacks else None)
+        work = self.response.work(replica)
+        used = [
+            (group.degree, power)
+            for index, (group, power) in enumerate(zip(groups, work.powers, strict=True))
+            if index not in work.idle
+        ]
+        return Kind(
+            offers,
+            replica,
+            tuple(places[index] for index in sorted(work.idle)),
+            work,
+            gpus=sum(degree for degree, _ in used),
+            power_gpus=sum((degree * power for degree, power in used), Fraction(0)),
+            is_full=all(degree == self.shape.tp for degree, _ in used),
+            boosted=sum(power > 1 for _, power in used),
+        )
 
     def _within_facility(self, parts: list[Part]) -> list[Part]:
         """Boost replicas in packing order while the facility's cap on boosted domains lasts.
@@ -185,6 +249,26 @@ class Packer:
             taken.append(part._replace(many=min(part.many, room)))
             room -= part.many
         return taken
+
+    def _jointly(self, parts: list[Part]) -> tuple[Fraction, list[Part]]:
+        """Apply the batch rule to replicas that share work: the job has one pace and each a share of it."""
+        able = [(part, part.kind.replica) for part in self._first(parts) if part.kind.replica is not None]
+        assert self._together is not None, "the rule of a response with `together`"
+        job = self._together([Alike(replica, part.many) for part, replica in able])
+        in_budget = min(self.batch_samples, job.workers * int(self.shape.budget))
+        if job.workers == 0:
+            x_raw = Fraction(0)
+        elif self._batch == "elastic":
+            x_raw = Fraction(in_budget, self.batch_samples)
+        elif self._batch == "pause":
+            x_raw = Fraction(in_budget == self.batch_samples)
+        else:
+            x_raw = min(Fraction(1), self.shape.budget / -(-self.batch_samples // job.workers))
+        if x_raw == 0:
+            return x_raw, []
+        whole = lcm(*(share.denominator for share in job.shares))
+        shares = zip(able, job.shares, strict=True)
+        return x_raw, [part._replace(samples=int(share * whole)) for (part, _), share in shares]
 
     def _elastic(self, parts: list[Part]) -> tuple[Fraction, list[Part]]:
         taken = self._first(parts)
@@ -257,8 +341,14 @@ class Packer:
             resharding = resharding or not kind.is_full
         x = x_raw / (1 + self.reshard_overhead_frac) if resharding else x_raw
         runs = tuple((part.first, part.many) for part in used)
+        idle = frozenset(
+            (part.first + index) * self.size + place
+            for part in used
+            for place in part.kind.idle
+            for index in range(part.many)
+        )
         replicas = sum(part.many for part in used)
-        return Setting(x_raw, x, replicas, runs, Fraction(gain, below), gpus_used, power)
+        return Setting(x_raw, x, replicas, runs, Fraction(gain, below), gpus_used, power, idle)
 
 
 def _fill_and_pace(work: Work, virtual_stages: int) -> tuple[Fraction, Fraction]:

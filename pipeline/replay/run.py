@@ -19,6 +19,7 @@ from pipeline.config import Policy, Scenario
 from pipeline.errors import InputError
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record
+from pipeline.perf import pace, templates
 from pipeline.replay import history, responses, timeline
 from pipeline.replay.ledger import Span, Stop
 from pipeline.replay.stops import causes
@@ -39,7 +40,7 @@ Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
 def check_policies(scenario: Scenario) -> None:
-    """Raise InputError for a policy whose response or batch rule does not exist."""
+    """Raise InputError for a policy whose response, batch rule or reduced degree cannot be."""
     for index, policy in enumerate(scenario.policies, 1):
         place = f"{scenario.path.name} [policy {index}]"
         try:
@@ -55,12 +56,15 @@ def check_policies(scenario: Scenario) -> None:
                 f"the reduced TP degrees the job may run at, below {scenario.job.tp}",
                 f"e.g. reduced_tp = {_degrees(scenario)}",
             )
+        if getattr(responses.load(policy.response), "USES_TEMPLATES", False):
+            templates.check(place, scenario, policy)
         if policy.batch is not None and policy.batch not in batches:
             raise InputError(
                 f"{place} batch",
                 f"{policy.batch!r} with response {policy.response}",
                 f"one of {', '.join(batches)}",
             )
+    pace.paces(scenario)
 
 
 def _degrees(scenario: Scenario) -> list[int]:
@@ -87,6 +91,8 @@ def stage(
         "what_ifs": facts["what_ifs"],
         "scenario": scenario.name,
         "values": scenario.fingerprint("cluster", "job", "power", "policies"),
+        "slowdown": {degree: str(found) for degree, found in pace.paces(scenario).items()},
+        "templates": sorted((key, str(found)) for key, found in templates.by_policy(scenario).items()),
     }
 
     def build(folder: Path) -> tuple[dict[str, Path], dict[str, Any]]:
@@ -180,7 +186,7 @@ def _tables(lake: Lake, scenario: Scenario, timelines: Record, progress: Progres
     for name, variation in progress(list(VARIATIONS.items()), "sensitivities"):
         changed = variation.scenario(scenario)
         if changed is not None:
-            what_ifs += _varied(Study(changed), variation, best, logged, intervals_s, name)
+            what_ifs += _varied(Study(changed, study), variation, best, logged, intervals_s, name)
 
     tables = {"outcomes": outcomes, "splits": splits, "what_ifs": what_ifs, "stops": stopped.rows}
     return {

@@ -1,9 +1,11 @@
 """What each stop of a job cost, by the outage that caused it.
 
 In: the engine's stops and the `onsets` of the same placement. Out: rows of `stops`, one per stop and outage
-that struck it; several at one instant share its cost evenly. Easy to get wrong: an onset on GPUs that were
-not in use stops nothing; outages that strike one domain at one instant are listed one by one by the engine;
-and a row's `share_frac` is what keeps sums over rows equal to the ledger.
+that struck it; several at one instant share its cost evenly. A replica that stops alone costs the stall of
+the others as `restart`; what it does not do until it is back is stranded, as with a dropped one.
+Easy to get wrong: an onset on GPUs that were not in use stops nothing; a silent fault stops the job
+after its onset; outages that strike one domain at one instant are listed one by one by the engine; and a row's
+`share_frac` is what keeps sums over rows equal to the ledger.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import units
 from pipeline.replay.history import mask_of
-from pipeline.replay.ledger import Stop
+from pipeline.replay.ledger import Fault, Stop
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,16 +50,7 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of `stops`; `about` holds the columns that all rows of one replay share."""
     for stop in stops:
-        struck: dict[int, int] = {}
-        for domain, mask in stop.struck:
-            struck[domain] = struck.get(domain, 0) | mask
-        outages = sorted(
-            {
-                cause.outage_id
-                for cause in by_tick[stop.tick]
-                if (stop.app_fault if cause.domain is None else struck.get(cause.domain, 0) & cause.mask)
-            }
-        )
+        outages = sorted({outage for fault in stop.faults for outage in _behind(fault, by_tick[fault.onset])})
         for outage in outages:
             yield {
                 **about,
@@ -74,3 +67,13 @@ def rows(
                     )
                 },
             }
+
+
+def _behind(fault: Fault, begun: Sequence[Cause]) -> Iterator[str]:
+    """Yield the outages, of those that began with it, that struck the job."""
+    struck: dict[int, int] = {}
+    for domain, mask in fault.struck:
+        struck[domain] = struck.get(domain, 0) | mask
+    for cause in begun:
+        if fault.app_fault if cause.domain is None else struck.get(cause.domain, 0) & cause.mask:
+            yield cause.outage_id

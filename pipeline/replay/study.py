@@ -15,7 +15,7 @@ from typing import Any
 
 from pipeline import units
 from pipeline.config import INTERVAL_RULES, Policy, Scenario
-from pipeline.perf import pace
+from pipeline.perf import pace, templates
 from pipeline.replay import engine, interval, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Times
@@ -40,12 +40,15 @@ class Failures:
 
 
 class Study:
-    """Replays of one scenario; `slowdown` stands in place of the scenario's own c(t)."""
+    """Replays of one scenario; `like` is one whose paces stand in place of the scenario's own."""
 
-    def __init__(self, scenario: Scenario, slowdown: Mapping[int, Fraction] | None = None) -> None:
+    def __init__(self, scenario: Scenario, like: Study | None = None) -> None:
         self.scenario = scenario
+        self.templates: Mapping[tuple[int, ...], Mapping[int, Fraction]] = (
+            templates.by_policy(scenario) if like is None else like.templates
+        )
         cluster, job, power = scenario.cluster, scenario.job, scenario.power
-        self.shape = Shape(
+        self.shape: Shape = Shape(
             tp=job.tp,
             pp=job.pp,
             cp=job.cp,
@@ -55,7 +58,10 @@ class Study:
             boost_cap=units.exact(power.boost_cap),
             rack_headroom_frac=units.exact(power.rack_headroom_frac),
             curve=tuple((units.exact(p), units.exact(s)) for p, s in power.curve),
-            slowdown=pace.paces(scenario) if slowdown is None else slowdown,
+            boosted_domains=None
+            if power.boosted_domains_frac == 1
+            else int(units.exact(power.boosted_domains_frac) * cluster.pool_domains),
+            slowdown=pace.paces(scenario) if like is None else like.shape.slowdown,
         )
         self._packer = cache(self._new_packer)
         self._capability = cache(self._new_capability)
@@ -88,7 +94,7 @@ class Study:
         """Return what domains offer by their failed GPUs, and a packing of that many healthy domains."""
         overhead = units.exact(policy.reshard_overhead_frac)
         dp, batch = self.dp_of(policy), self.batch_of(policy)
-        packer = self._packer(policy.response, batch, dp, overhead, policy.reduced_tp)
+        packer = self._packer(policy.response, batch, dp, overhead, policy.reduced_tp, policy.templates_pp)
         capability = self._capability(policy.response, policy.reduced_tp)
         return capability, PACKINGS[policy.packing](packer, domains)
 
@@ -133,7 +139,7 @@ class Study:
         """Yield the scenario's policies under every batch rule that splits are compared for."""
         for policy in self.scenario.policies:
             for batch in responses.load(policy.response).BATCHES:
-                if batch in {"elastic", "pause", policy.batch}:
+                if batch in {"elastic", "pause", self.batch_of(policy)}:
                     yield replace(policy, batch=batch)
 
     def splits(self) -> list[int]:
@@ -178,9 +184,16 @@ class Study:
         return self.scenario.cluster.pool_domains - policy.spare_domains - used
 
     def _new_packer(
-        self, response: str, batch: str, dp: int, overhead: Fraction, _reduced: tuple[int, ...]
+        self,
+        response: str,
+        batch: str,
+        dp: int,
+        overhead: Fraction,
+        _reduced: tuple[int, ...],
+        stages: tuple[int, ...],
     ) -> Packer:
-        return Packer(self.shape, responses.load(response), batch, dp, overhead)
+        shape = replace(self.shape, templates=self.templates.get(stages, {}))
+        return Packer(shape, responses.load(response), batch, dp, overhead)
 
     def _new_capability(self, response: str, reduced_tp: tuple[int, ...]) -> tuple[Capability, ...]:
         module: ModuleType = responses.load(response)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 from pipeline.replay import engine, responses
@@ -31,6 +32,7 @@ RESPONSES = ("rigid", "dp-drop", "ntp", "ntp-pw")
 BATCHES = ("elastic", "pause", "stretch")
 RULES = [("rigid", "pause"), *((response, batch) for response in RESPONSES[1:] for batch in BATCHES)]
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
+COMPONENTS = ("gpu", "hbm", "nic")
 
 
 class Choices(Protocol):
@@ -69,6 +71,7 @@ class Case:
     outages: tuple[reference.Outage, ...]
     app_faults: tuple[int, ...]
     window: int
+    app_components: tuple[str, ...] = ()
 
 
 Second = tuple[str, Fraction, int, int]  # state, X, replicas, failed GPUs
@@ -82,21 +85,47 @@ class Wanted(NamedTuple):
     seconds: list[Second]
 
 
-def make_case(choose: Choices, response: str | None = None, batch: str | None = None) -> Case:
-    """Return a case whose outages strike any GPUs of any domain."""
+def make_case(
+    choose: Choices, response: str | None = None, batch: str | None = None, *, harder: bool = False
+) -> Case:
+    """Return a case whose outages strike any GPUs of any domain; `harder`: with the rules beyond the default."""
     cluster, job, power, policy, window = make_job(choose, response, batch)
     clock = Clock(choose, policy, window)
+    if harder:
+        policy = replace(policy, **drawn_rules(choose))
+        clock = Clock(choose, policy, window)
     outages = []
     for _ in range(choose.one((4, 8, 11, 6, 2, 1, 0))):
         first = choose.one((0, choose.between(0, cluster.domain_size - 1)))
         last = choose.one((first, first, first, choose.between(first, cluster.domain_size - 1)))
         domain = max(0, choose.between(-(cluster.domains // 2), cluster.domains - 1))
         span = clock.interval()
-        outages.append(reference.Outage(domain, first, last, *span))
+        outages.append(reference.Outage(domain, first, last, *span, component(choose, harder)))
         if echo := clock.echo(*span):
-            outages.append(reference.Outage(domain, first, choose.one((first, last)), *echo))
+            place = (domain, first, choose.one((first, last)))
+            outages.append(reference.Outage(*place, *echo, component(choose, harder)))
     apps = tuple(clock.instant() for _ in range(choose.one((0, 0, 1, 3))))
-    return Case(cluster, job, power, policy, tuple(outages), apps, window)
+    by = tuple(component(choose, harder) for _ in apps)
+    return Case(cluster, job, power, policy, tuple(outages), apps, window, by if harder else ())
+
+
+def component(choose: Choices, harder: bool) -> str:
+    """Return what failed; nothing where no rule asks for it."""
+    return str(choose.one(COMPONENTS)) if harder else ""
+
+
+def drawn_rules(choose: Choices) -> dict[str, Any]:
+    """Return values of the rules that change nothing by default, each of them left out now and then."""
+    by = {name: choose.one((0, 1, 4, 9, 15)) for name in choose.one((COMPONENTS, COMPONENTS[:1], ()))}
+    return {
+        "detect_by_component": tuple(by.items()),
+        "silent_components": choose.one(((), (), ("hbm",), ("gpu", "hbm"), COMPONENTS)),
+        "checkpoint_durable_s": choose.one((0, 0, 1, 5, 12, 30)),
+        "attempts": choose.one(((1,), (1, 3), (2, 1, 1))),
+        "stops": choose.one(("job", "replica", "replica")),
+        "regroup_s": choose.one((1, 3, 0, 6)),
+        "rejoin_s": choose.one((0, 2, 4)),
+    }
 
 
 def make_job(choose: Choices, response: str | None = None, batch: str | None = None) -> tuple[Any, ...]:
@@ -158,6 +187,9 @@ class Clock:
             start + cycle,
             policy.reconfigure_s,
             save,
+            *(seconds for _, seconds in policy.detect_by_component),
+            *([policy.checkpoint_durable_s] * bool(policy.checkpoint_durable_s)),
+            *([policy.regroup_s, policy.rejoin_s] * (policy.stops == "replica")),
         )
 
     def instant(self) -> int:
@@ -194,17 +226,18 @@ def plain_history(case: Case) -> History:
     """Return the history of a case from a union per GPU, without SQL."""
     instants: dict[int, Instant] = {}
     initial: dict[int, int] = {}
-    by_gpu: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    by_gpu: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
     for outage in case.outages:
         for gpu in range(outage.gpu_first, outage.gpu_last + 1):
-            by_gpu.setdefault((outage.domain, gpu), []).append((outage.t_start, outage.t_end))
+            mine = (outage.t_start, outage.t_end, outage.component)
+            by_gpu.setdefault((outage.domain, gpu), []).append(mine)
 
     def at(tick: int) -> Instant:
         return instants.setdefault(tick, Instant(tick))
 
     for (domain, gpu), intervals in by_gpu.items():
         mask = 1 << gpu
-        merged = _union(intervals)
+        merged = _union([(start, end) for start, end, _ in intervals])
         for start, end in merged:
             if end <= 0 or start >= case.window:
                 continue
@@ -212,16 +245,17 @@ def plain_history(case: Case) -> History:
                 initial[domain] = initial.get(domain, 0) | mask
             else:
                 at(start).down.append((domain, mask))
-                at(start).hits.append((domain, mask))
             if end < case.window:
                 at(end).up.append((domain, mask))
-        for start, end in intervals:
+        for start, _, what in intervals:
             was_down = any(first < start <= last for first, last in merged)
-            if start == end and 0 < start < case.window and not was_down:
+            if 0 < start < case.window and not was_down:
                 at(start).hits.append((domain, mask))
-    for tick in case.app_faults:
+                at(start).components.append(what)
+    for tick, what in zip(case.app_faults, case.app_components or repeat(""), strict=False):
         if 0 < tick < case.window:
             at(tick).app_fault = True
+            at(tick).app_components.append(what)
     return History(case.cluster.domains, case.window, initial, [instants[tick] for tick in sorted(instants)])
 
 
@@ -264,12 +298,21 @@ def run_engine(
         reconfigure=policy.reconfigure_s * scale,
         interval=policy.checkpoint_interval_s * scale,
         save=policy.checkpoint_save_s * scale,
+        detect_by={name: seconds * scale for name, seconds in policy.detect_by_component},
+        silent=frozenset(policy.silent_components),
+        durable=policy.checkpoint_durable_s * scale,
+        regroup=policy.regroup_s * scale,
+        rejoin=policy.rejoin_s * scale,
+        attempts=lambda start: policy.attempts[start % len(policy.attempts)],
     )
     spans: list[Span] = []
     capability = capabilities(shape, policy.reduced_tp if module.USES_REDUCED else ())
     failures = plain_history(case) if failures is None else failures
     packing = PACKINGS[policy.packing](packer, case.cluster.domains)
-    ledger = engine.replay(failures, capability, packing, times, policy.reexpand, spans=spans, stops=stops)
+    ledger = engine.replay(
+        failures, capability, packing, times, policy.reexpand,
+        by_replica=policy.stops == "replica", spans=spans, stops=stops,
+    )  # fmt: skip
     return ledger, spans
 
 
@@ -277,12 +320,10 @@ def wanted(case: Case) -> Wanted:
     """Return what the reference simulator says."""
     outages = list(case.outages)
     result = reference.simulate(
-        case.cluster, case.job, case.power, case.policy, outages, list(case.app_faults), case.window
-    )
-    seconds = []
-    for second, (state, x, replicas) in enumerate(result.timeline):
-        failed = sum(len(gpus) for gpus in reference.down_at(second, outages, case.cluster.domains))
-        seconds.append((state, x, replicas, failed))
+        case.cluster, case.job, case.power, case.policy, outages, list(case.app_faults), case.window,
+        case.app_components,
+    )  # fmt: skip
+    seconds = [(*second, failed) for second, failed in zip(result.timeline, result.failed_gpus, strict=True)]
     return Wanted(result.buckets, (result.interruptions, result.planned_stops), seconds)
 
 
