@@ -160,6 +160,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _LAST,
         ("severity", TEXT, "down, or app for a fault that takes no GPU away"),
         ("outage_id", TEXT, "the outage that began"),
+        ("component", TEXT, "what failed"),
     ),
     "domain_timeline": _columns(
         _SCENARIO, _SEED, _DOMAIN, _START, _END, ("failed_gpus", INT, "GPUs down in the domain")

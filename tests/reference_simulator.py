@@ -51,9 +51,9 @@ Readings, where model.md leaves a choice:
 18. The facility's cap on boosted domains is spent in packing order, on whole replicas; a replica that does
     not fit is as under `ntp`, and later ones that fit are boosted. Replicas beyond those in use count, too.
     When replicas have left, it is spent again on those that remain.
-19. A silent fault that strikes together with another one is found with it. A GPU that has been repaired before
-    the fault is found is never down; a further outage that begins meanwhile on a GPU that seems healthy, but is
-    down in the log, is not seen. What is not found by the end of the window counts as kept.
+19. A silent fault that strikes together with another one is found with it. A GPU that has been repaired
+    before the fault is found is never down; a further outage that begins meanwhile on a GPU that seems
+    healthy, but is down in the log, is not seen. What is not found by the end of the window counts as kept.
 20. A corruption that is found while the job is paused voids work and interrupts nothing.
 21. A stall of the replicas that go on is a start without detection. A fault of all of them, or an app-level
     fault, in that stall is no new interruption, as in any start, but then work is lost.
@@ -167,7 +167,7 @@ class Replica:
 
     groups: tuple[Group, ...]
     samples: int
-    place: int
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -686,9 +686,9 @@ def _settle(run: _Run) -> None:
         run.join()
     else:
         run.reexpand(saved)
-    if run.state == "running" and run.since_s >= run.policy.checkpoint_interval_s and run.begin_save():
-        if run.policy.stops == "job":
-            run.reexpand(saved=True)
+    is_due = run.state == "running" and run.since_s >= run.policy.checkpoint_interval_s
+    if is_due and run.begin_save() and run.policy.stops == "job":
+        run.reexpand(saved=True)
 
 
 def _bucket_of_wait(run: _Run) -> str:

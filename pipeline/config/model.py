@@ -17,11 +17,13 @@ from pipeline.topology.layout import UNEVEN, Layout
 BATCHES = ("elastic", "pause", "stretch")
 PACKINGS = ("packed", "fixed")
 REEXPANDS = ("next_interruption", "immediate", "checkpoint")
+STOPS = ("job", "replica")
 PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
 FOLDS = ("earlier", "later")
 CORRELATIONS = ("preset", "none")
 INTERVAL_RULES = ("young", "daly")
+OVERHEAD_RULES = ("model",)
 STEP_TIMES = ("ideal", "table", "model")
 DTYPES = ("bf16", "fp8")
 RECOMPUTES = ("none", "selective", "full")
@@ -98,7 +100,12 @@ class Trace:
         "none: without the preset's bursts and lemon nodes", None, words=CORRELATIONS
     )
     days: float | None = _key("length of a synthetic trace, days", None, above=0, high=36_525)
-    seed: int = _key("seed of a synthetic trace, and of assumed app-level faults", 1, low=0, high=MOST_SEED)
+    seed: int = _key(
+        "seed of a synthetic trace, of assumed app-level faults and of starts that fail",
+        1,
+        low=0,
+        high=MOST_SEED,
+    )
     redraws: int = _key(
         "further draws of a synthetic trace, which tell how sure the answer is", 4, low=0, high=100
     )
@@ -168,6 +175,11 @@ class Cluster:
     )
     gpus_per_node: int = _key("GPUs in a node", 8, low=1, high=1_024)
     domain_size: int = _key("GPUs in a scale-up domain", low=1, high=65_536)
+    fabric: str = _key(
+        "which domains can join in one TP group: domains (none), ocs (any), k-hop-ring (healthy neighbours)",
+        "domains",
+    )
+    k_hop: int = _key("how far links of a k-hop-ring reach, domains", 2, low=1, high=64)
     placement: str = _key("how nodes are laid onto domains", "random", words=PLACEMENTS)
     placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0, high=MOST_SEED)
     topology: str | None = _key(
@@ -224,6 +236,41 @@ class Costs:
         "running time between saves, or young / daly", "young", above=0, high=LONGEST_S, words=INTERVAL_RULES
     )
     checkpoint_save_s: float = _key("the blocking part of a save", 10, low=0, high=LONGEST_S)
+    # A hang shows when a collective runs out of time: PyTorch waits 600 s (pytorch/pytorch pull 110947).
+    detect_by_component: dict[str, float] = field(
+        default_factory=dict,
+        hash=False,
+        metadata={
+            "doc": "component -> from its fault until it is noticed, seconds, e.g. 600 where PyTorch ends a "
+            "hang; left out: detect_s"
+        },
+    )
+    # Silent data corruption: arXiv 2102.11245; Llama 3 lists it among its causes (arXiv 2407.21783 table 5).
+    silent_components: tuple[str, ...] = _key(
+        "components whose faults corrupt the job unseen: it runs on until they are noticed, and all since "
+        "the fault is void",
+        (),
+    )
+    checkpoint_durable_s: float = _key(
+        "from a save until its write has reached durable storage; after a fault that takes GPUs the job goes "
+        "back to the last save that had",
+        0,
+        low=0,
+        high=LONGEST_S,
+    )
+    restart_fail_frac: float = _key(
+        "share of starts that fail at their end and are made again", 0, low=0, high=0.99
+    )
+    # Both assumed; FT-HSDP (arXiv 2602.00277) reports 3 min for the whole stall.
+    regroup_s: float = _key(
+        'with stops = "replica": how long the other replicas stall after a fault, noticing it included',
+        60,
+        low=0,
+        high=LONGEST_S,
+    )
+    rejoin_s: float = _key(
+        'with stops = "replica": how long the job stalls when replicas join', 60, low=0, high=LONGEST_S
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,6 +364,9 @@ class Policy:
     packing: str = _key("how groups are cut into replicas", "packed", words=PACKINGS)
     spare_domains: int = _key("domains held back", 0, low=0)
     reexpand: str = _key("when repaired capacity is taken up", "next_interruption", words=REEXPANDS)
+    stops: str = _key(
+        "what a fault of GPUs in use stops: the job, or the replica that they belong to", "job", words=STOPS
+    )
     reduced_tp: tuple[int, ...] = _key("allowed reduced TP degrees", (), low=1)
     templates_pp: tuple[int, ...] = _key(
         "fewer pipeline stages that a replica may run with; left out, with [model] and [gpu]: all that fit "
@@ -324,7 +374,13 @@ class Policy:
         (),
         low=1,
     )
-    reshard_overhead_frac: float = _key("longer iteration while a reduced replica runs", 0.01, low=0, high=1)
+    reshard_overhead_frac: float | str = _key(
+        "longer iteration while a reduced replica runs; model: computed from [model] and [gpu]",
+        0.01,
+        low=0,
+        high=1,
+        words=OVERHEAD_RULES,
+    )
     costs: Costs = field(default_factory=Costs, metadata={"doc": "overrides of [costs]"})
 
 
@@ -357,9 +413,14 @@ class Scenario:
 
     def replicas_beside(self, spare_domains: int) -> int:
         """Return the replicas that fit in the pool less `spare_domains` domains."""
-        groups = self.cluster.domain_size // self.job.tp
+        groups = max(1, self.cluster.domain_size // self.job.tp)
         domains = max(0, self.cluster.pool_domains - spare_domains)
-        return domains * groups // self.job.groups_per_replica
+        return domains * groups // (self.job.groups_per_replica * self.domains_per_group)
+
+    @property
+    def domains_per_group(self) -> int:
+        """Domains that one TP group spans; above 1 only in a fabric that joins domains."""
+        return max(1, self.job.tp // self.cluster.domain_size)
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from pipeline import units
-from pipeline.config.model import INTERVAL_RULES, Cluster, Policy, Power, Scenario, Trace
+from pipeline.config.model import INTERVAL_RULES, LONGEST_S, Cluster, Costs, Policy, Power, Scenario, Trace
 from pipeline.errors import InputError, listed, nearest
 from pipeline.schema import COMPONENTS, SCOPES, SEVERITIES
 from pipeline.topology import files as topology_files
@@ -221,14 +221,15 @@ def _check_cluster(where: str, scenario: Scenario) -> None:
         found = f"several seeds for a {cluster.placement} placement"
         raise InputError(f"{place} placement_seeds", found, "one seed: the order is given")
     _check_blast_radius(place, cluster)
-    if job.tp > size:
+    if job.tp > size and (cluster.fabric == "domains" or job.tp % size):
+        crosses = f", or a multiple of it in fabric {cluster.fabric}" if cluster.fabric != "domains" else ""
         raise InputError(
             f"{where} [job] tp",
             f"TP {job.tp} in domains of {size} GPUs",
-            f"at most domain_size ({size}): a TP group never crosses a domain",
+            f"at most domain_size ({size}){crosses or ': a TP group never crosses a domain'}",
         )
     if scenario.replicas_beside(0) < 1:
-        need = -(-job.groups_per_replica // (size // job.tp))
+        need = -(-job.groups_per_replica * scenario.domains_per_group // max(1, size // job.tp))
         raise InputError(
             f"{place} {'nodes' if cluster.layout is None else 'topology'}",
             f"{cluster.pool_domains} domains, {cluster.pool_gpus} GPUs: smaller than one replica",
@@ -245,6 +246,19 @@ def _check_curve(where: str, power: Power) -> None:
             f"found {[list(point) for point in points]}",
             "points [power, speed] that begin with [1, 1] and rise",
         )
+
+
+def _check_costs(place: str, costs: Costs) -> None:
+    for key in ("detect_by_component", "silent_components"):
+        for component in getattr(costs, key):
+            if component not in COMPONENTS:
+                expected = f"one of {listed(COMPONENTS)}"
+                hint = nearest(component, COMPONENTS)
+                raise InputError(f"{place} {key}", f"unknown component {component!r}", expected, hint)
+    for component, seconds in costs.detect_by_component.items():
+        if not 0 <= seconds <= LONGEST_S:
+            expected = f"seconds, from 0 to {LONGEST_S:g}"
+            raise InputError(f"{place}.detect_by_component {component!r}", f"found {seconds!r}", expected)
 
 
 def _check_policy(place: str, policy: Policy, scenario: Scenario) -> None:
@@ -272,6 +286,13 @@ def _check_policy(place: str, policy: Policy, scenario: Scenario) -> None:
             f"room for at least {wanted} in {scenario.cluster.pool_domains} domains",
             "hold back fewer spares" if fits < 1 else "lower [job] dp, or hold back fewer spares",
         )
+    if policy.stops == "replica" and policy.reexpand != "next_interruption":
+        raise InputError(
+            f"{place} reexpand",
+            f'{policy.reexpand!r} with stops = "replica"',
+            "no reexpand: replicas join as soon as they have started",
+        )
+    _check_costs(f"{place}.costs", policy.costs)
     costs = policy.costs
     if costs.checkpoint_interval_s in INTERVAL_RULES and costs.checkpoint_save_s == 0:
         raise InputError(

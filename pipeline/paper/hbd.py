@@ -10,6 +10,7 @@ Source: arXiv 2502.03885 and its trace; model.md sections 3 and 8.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from pipeline.config import Scenario, parse
 from pipeline.ingest import run as ingest
 from pipeline.ingest.parsing import Options
 from pipeline.lake.store import Lake, Record
+from pipeline.replay import fabrics
 from pipeline.timelines import run as timelines
 from pipeline.units import US_PER_D
 
@@ -109,6 +111,19 @@ class Trace:
         domains = self.tables(mine)["domain_timeline"]
         return {tp: waste_frac(domains, size, tp) for tp in tps}
 
+    def ring_waste_frac(self, tp: int, hops: Sequence[int], placements: int) -> dict[int, list[float]]:
+        """Return the same for a ring of 4-GPU nodes, by K, the reach of its links."""
+        nodes = NODES * NODE_GPUS // HALF_GPUS
+        mine = scenario(
+            "waste-ring",
+            domain_size=HALF_GPUS,
+            nodes=nodes,
+            gpus_per_node=HALF_GPUS,
+            placement_seeds=list(range(placements)),
+        )
+        domains = self.tables(mine)["domain_timeline"]
+        return {k_hop: ring_waste_frac(domains, nodes, tp // HALF_GPUS, k_hop) for k_hop in hops}
+
 
 def days(frame: pl.DataFrame) -> pl.Series:
     """Return the length of each row in days."""
@@ -125,6 +140,42 @@ def waste_frac(domains: pl.DataFrame, size: int, tp: int) -> list[float]:
     )
     sums = frame.group_by("placement_seed").agg(pl.col("lost").sum(), pl.col("held").sum())
     return [lost / held for _, lost, held in sums.sort("placement_seed").iter_rows()]
+
+
+def ring_waste_frac(domains: pl.DataFrame, nodes: int, each: int, k_hop: int) -> list[float]:
+    """Return for each placement, in order, the mean share of nodes healthy and in no group of a ring.
+
+    Groups are of `each` nodes; `domains` is the timeline of the nodes, down when any of their GPUs is.
+    """
+    import polars as pl
+
+    cut_off = fabrics.load("k-hop-ring").cut_off
+    frame = domains.select(
+        "placement_seed",
+        "domain_id",
+        down=pl.col("failed_gpus") > 0,
+        start_us=pl.col("t_start").dt.timestamp("us"),
+        end_us=pl.col("t_end").dt.timestamp("us"),
+    )
+    begin, end = int(frame["start_us"].min()), int(frame["end_us"].max())  # type: ignore[arg-type]
+    found = []
+    for seed in sorted(frame["placement_seed"].unique()):
+        rows = frame.filter("down", pl.col("placement_seed") == seed)
+        spans = list(
+            zip(*(rows[name].to_list() for name in ("domain_id", "start_us", "end_us")), strict=True)
+        )
+        # A node's rows may abut: it is down while one of them lasts.
+        changes = [(t, 1, node) for node, t, _ in spans] + [(t, -1, node) for node, _, t in spans]
+        lasting: Counter[int] = Counter()
+        lost, since = 0, begin
+        for t, step, node in [*sorted(changes), (end, 0, 0)]:
+            if t > since:
+                down = sorted(node for node, count in lasting.items() if count)
+                lost += len(cut_off(down, nodes, each, k_hop).domains) * (t - since)
+                since = t
+            lasting[node] += step
+        found.append(lost / (nodes * (end - begin)))
+    return found
 
 
 def nodes_down(cluster: pl.DataFrame, share: float) -> int:

@@ -9,6 +9,7 @@ first start as well has a longer window, which the caller adds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from pipeline.replay import engine, responses
@@ -35,8 +36,18 @@ _SHAPE = Shape(
 
 def times_of(*, interval_s: float, restart_s: float, save_s: float = 0.0, detect_s: float = 0.0) -> Times:
     """Return what things take, in microseconds; a planned stop costs a restart."""
-    parts = (detect_s, restart_s, restart_s, interval_s, save_s)
-    return Times(*(seconds_to_us(part) for part in parts))
+    return Times(
+        detect=seconds_to_us(detect_s),
+        restart=seconds_to_us(restart_s),
+        reconfigure=seconds_to_us(restart_s),
+        interval=seconds_to_us(interval_s),
+        save=seconds_to_us(save_s),
+    )
+
+
+def stalls_of(times: Times, *, regroup_s: float, rejoin_s: float = 0.0) -> Times:
+    """Return the same times with the stalls of a job whose replicas stop alone."""
+    return replace(times, regroup=seconds_to_us(regroup_s), rejoin=seconds_to_us(rejoin_s))
 
 
 def with_app_faults(
@@ -67,6 +78,28 @@ def with_repairs(
     history = History(replicas, window, dict.fromkeys(range(1, replicas), 1), instants)
     return engine.replay(
         history, capabilities(_SHAPE, ()), Packed(packer, replicas), times, "checkpoint", spans=spans
+    )
+
+
+def with_replicas(
+    faults_s: Iterable[tuple[float, int]], replicas: int, window_s: float, times: Times, *, alone: bool
+) -> Ledger:
+    """Replay a job of one-GPU replicas; a fault (instant, replica) takes no GPU away, only its process."""
+    window = seconds_to_us(window_s)
+    instants: dict[int, Instant] = {}
+    for moment, replica in faults_s:
+        tick = seconds_to_us(moment)
+        if 0 < tick < window:
+            instants.setdefault(tick, Instant(tick)).hits.append((replica, 1))
+    packer = Packer(_SHAPE, responses.load("dp-drop"), "elastic", replicas, Fraction(0))
+    history = History(replicas, window, {}, [instants[tick] for tick in sorted(instants)])
+    return engine.replay(
+        history,
+        capabilities(_SHAPE, ()),
+        Packed(packer, replicas),
+        times,
+        "next_interruption",
+        by_replica=alone,
     )
 
 

@@ -343,15 +343,20 @@ def _keys_values_s(shape: ModelShape, gpu: Gpu, plan: Plan) -> float:
     return gpu.scale_out.ring_s(plan.cp, size_bytes)
 
 
-def _gradients_s(gpu: Gpu, plan: Plan, weights: int, last_backward_s: float) -> float:
-    """Return the gradient sync over DP and CP ranks that the last microbatch's backward pass does not hide.
+def gradient_sync_s(gpu: Gpu, plan: Plan, weights: int) -> float:
+    """Return the gradient sync of so many weights over DP and CP ranks.
 
     An all-reduce of fp32 gradients; with sharded states a reduce-scatter of them and an all-gather of the new
     weights (arXiv 1910.02054, section 7: the same volume at equal width).
     """
     ranks, link = plan.dp * plan.cp, gpu.scale_out
     back_bytes = WEIGHT_BYTES if plan.zero_stage else GRADIENT_BYTES
-    sync_s = link.ring_s(ranks, weights * GRADIENT_BYTES) + link.ring_s(ranks, weights * back_bytes)
+    return link.ring_s(ranks, weights * GRADIENT_BYTES) + link.ring_s(ranks, weights * back_bytes)
+
+
+def _gradients_s(gpu: Gpu, plan: Plan, weights: int, last_backward_s: float) -> float:
+    """Return the part of it that the last microbatch's backward pass does not hide."""
+    sync_s = gradient_sync_s(gpu, plan, weights)
     return max(0.0, sync_s - last_backward_s) if plan.overlap_gradients else sync_s
 
 

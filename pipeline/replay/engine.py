@@ -20,9 +20,10 @@ from itertools import repeat
 
 from pipeline.replay.ledger import Fault, Ledger, Span, Stop
 from pipeline.replay.packing import Capability, Chosen, Packing, Setting, in_use
-from pipeline.replay.saves import NEVER, Saves
+from pipeline.replay.saves import Saved, Saves
 
 RUNNING, SAVING, STARTING, RECONFIGURING, PAUSED = "running", "saving", "starting", "reconfiguring", "paused"
+NEVER = 1 << 100
 
 
 def at_once(_start: int) -> int:
@@ -134,6 +135,7 @@ class _Replay:
         self.by_replica = by_replica
         self.is_eager = by_replica or reexpand != "next_interruption"
         self.asks_components = bool(times.detect_by or times.silent)
+        self.remembers = bool(times.durable or times.silent or by_replica)  # else the last save is enough
         self.all_gpus = (1 << shape.domain_size) - 1
         job_groups = packing.packer.dp * shape.groups_per_replica
         self.job_groups = job_groups
@@ -181,21 +183,23 @@ class _Replay:
         for instant in self.history.instants:
             if instant.tick >= self.history.window:
                 break
-            while self.corruptions and self.corruptions[0].found < instant.tick:
-                self._happens(Instant(self.corruptions[0].found))
-            self._happens(instant)
-        while self.corruptions and self.corruptions[0].found < self.history.window:
-            self._happens(Instant(self.corruptions[0].found))
+            self._reach(instant.tick)
+            self._strike(instant)
+            self._settle()
         self._reach(self.history.window)
         self.ledger.settle()
         return self.ledger
 
-    def _happens(self, instant: Instant) -> None:
-        self._reach(instant.tick)
-        self._strike(instant)
-        self._settle()
-
     def _reach(self, tick: int) -> None:
+        """Go on to an instant, past all that is due before it."""
+        while self.corruptions and self.corruptions[0].found < tick:
+            found = Instant(self.corruptions[0].found)
+            self._pass(found.tick)
+            self._strike(found)
+            self._settle()
+        self._pass(tick)
+
+    def _pass(self, tick: int) -> None:
         while self.until < tick:
             self._advance(self.until)
             self._settle()
@@ -228,6 +232,9 @@ class _Replay:
         self.masks_in_use = {}
         self.dealt, self.out = {}, frozenset()
 
+    def _down_at_choice(self, domain: int) -> int:
+        return self.chosen_down.get(domain, self.down.get(domain, 0))
+
     def _gpus_in_use(self, domain: int) -> int:
         """Return the mask of GPUs in use: the lowest-numbered that were healthy at the choice."""
         mask = self.masks_in_use.get(domain)
@@ -235,7 +242,7 @@ class _Replay:
             if self.out:
                 mask = sum(mine for replica, mine in self._dealt(domain) if replica not in self.out)
             else:
-                down = self.chosen_down.get(domain, self.down.get(domain, 0))
+                down = self._down_at_choice(domain)
                 full, degree = self.chosen.groups(domain, self.capability[down.bit_count()])
                 mask = _lowest(self.all_gpus & ~down, full * self.shape.tp + degree)
             self.masks_in_use[domain] = mask
@@ -245,7 +252,7 @@ class _Replay:
         """Return (replica, mask) of a domain's groups in use, lowest GPUs to the first in packing order."""
         found = self.dealt.get(domain)
         if found is None:
-            down = self.chosen_down.get(domain, self.down.get(domain, 0))
+            down = self._down_at_choice(domain)
             healthy = self.all_gpus & ~down
             found = self.dealt[domain] = []
             for replica, degree in self.chosen.replicas(domain, self.capability[down.bit_count()]):
@@ -261,7 +268,8 @@ class _Replay:
         struck = [
             (domain, found) for domain, mask in instant.hits if (found := self._gpus_in_use(domain) & mask)
         ]
-        faults, detect, is_found = list[Fault](), self.times.detect, False
+        faults: list[Fault] = []
+        detect, is_found = self.times.detect, False
         if (struck or instant.app_fault) and self.state != PAUSED:
             faults.append(Fault(self.now, struck, instant.app_fault))
             if self.asks_components:
@@ -270,16 +278,13 @@ class _Replay:
                 if self.times.silent.issuperset(components):
                     self._hide(faults.pop(), detect, instant)
         for domain, mask in instant.up:
-            for corruption in self.corruptions:
-                corruption.gpus[domain] = corruption.gpus.get(domain, 0) & ~mask
+            if self.corruptions:
+                self._mend(domain, mask)
             before = self.down.get(domain, 0)
             self.chosen_down.setdefault(domain, before)
             self._set_down(domain, before & ~mask)
         for domain, mask in instant.down:
-            hidden = 0
-            for corruption in self.corruptions:
-                hidden |= corruption.gpus.get(domain, 0)
-            self._take_down(domain, mask & ~hidden)
+            self._take_down(domain, mask & ~self._hidden(domain) if self.corruptions else mask)
         while self.corruptions and self.corruptions[0].found == self.now:
             corruption, detect, is_found = self.corruptions.pop(0), 0, True
             faults.append(corruption.fault)
@@ -297,6 +302,18 @@ class _Replay:
         before = self.down.get(domain, 0)
         self.chosen_down.setdefault(domain, before)
         self._set_down(domain, before | mask)
+
+    def _mend(self, domain: int, mask: int) -> None:
+        """Note that GPUs are repaired: a fault of theirs that is not found yet will not take them down."""
+        for corruption in self.corruptions:
+            corruption.gpus[domain] = corruption.gpus.get(domain, 0) & ~mask
+
+    def _hidden(self, domain: int) -> int:
+        """Return the GPUs whose faults are not found yet."""
+        hidden = 0
+        for corruption in self.corruptions:
+            hidden |= corruption.gpus.get(domain, 0)
+        return hidden
 
     def _components(self, instant: Instant) -> Iterator[str]:
         """Yield the components of the faults that strike the job."""
@@ -320,7 +337,8 @@ class _Replay:
         if self.state in (RUNNING, SAVING):
             self.ledger.interruptions += 1
         self._file(fault=True)
-        for setting, ticks in self.saves.roll_back(min(self._horizon(fault) for fault in faults)):
+        horizon = min(map(self._horizon, faults)) if self.remembers else self.now
+        for setting, ticks in self.saves.roll_back(horizon):
             self.ledger.lose(setting, ticks)
         if self.state == PAUSED:  # what it did before was void
             return
@@ -403,8 +421,9 @@ class _Replay:
         self.state, self.since, self.until = RUNNING, self.now - self.offset, NEVER
         self.is_regrouping = False
         self.want_better = self.is_eager
-        onsets = [corruption.fault.onset for corruption in self.corruptions]
-        self.saves.forget(min([self.now - self.times.durable, *onsets]))
+        if self.saves.saved:
+            onsets = [corruption.fault.onset for corruption in self.corruptions]
+            self.saves.forget(min([self.now - self.times.durable, *onsets]))
 
     def _reexpand(self) -> None:
         """Begin what a better configuration asks for: a save, a wait for one under way, or the change."""
@@ -468,14 +487,16 @@ class _Replay:
         )
         done = (max(0, wall - 1) if fault else wall) // cycle
         offset = self.offset
-        if done:
+        if done and self.remembers:
             first = self.since + cycle
+            self.saves.unsaved.append((self.setting, interval - offset))
             self.saves.save(first)
-            self.saves.ran(self.setting, interval - offset, first)
-            self.saves.ran(self.setting, interval, first + cycle, cycle, done - 1)
+            if done > 1:
+                self.saves.saved.append(Saved(self.setting, interval, first + cycle, cycle, done - 1))
             offset = 0
         inside = min(wall - done * cycle, interval)
-        self.saves.ran(self.setting, inside - offset)
+        if inside > offset:
+            self.saves.unsaved.append((self.setting, inside - offset))
         self.offset = 0
         return inside
 

@@ -39,14 +39,17 @@ def build(
             at(begin).down.append((domain, mask))
         if finish < window_us:
             at(finish).up.append((domain, mask))
-    ranges = [onsets[name].to_list() for name in (*columns, "severity")]
-    for domain, first, last, severity, tick in zip(
+    ranges = [onsets[name].to_list() for name in (*columns, "severity", "component")]
+    for domain, first, last, severity, component, tick in zip(
         *ranges, _ticks(onsets, "t", window_start_us), strict=True
     ):
+        instant = at(tick)
         if severity == "app":
-            at(tick).app_fault = True
+            instant.app_fault = True
+            instant.app_components.append(component)
         else:
-            at(tick).hits.append((domain, mask_of(first, last)))
+            instant.hits.append((domain, mask_of(first, last)))
+            instant.components.append(component)
     return History(domains, window_us, initial, [instants[tick] for tick in sorted(instants)])
 
 

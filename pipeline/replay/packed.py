@@ -15,7 +15,7 @@ from pipeline.replay.contract import Offer
 from pipeline.replay.packing import Capability, Packer, Part, Setting, in_use
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PackedChoice:
     """Full groups in use are all before domain `reached` and the first `partly` of it.
 
@@ -94,13 +94,16 @@ class Packed:
 
     def candidate(self) -> Setting:
         """Return the configuration that the capacity now yields."""
-        full, offers = self.full_groups, tuple(self.offers)
+        return self._setting(self.full_groups, tuple(self.offers))
+
+    def _setting(self, full: int, offers: tuple[Offer, ...]) -> Setting:
         return self.packer.setting((full, offers), lambda: _cut(self.packer, full, offers))
 
     def choose(self) -> PackedChoice:
         """Return the configuration with the groups it uses."""
-        setting, size, full = self.candidate(), self.packer.shape.groups_per_replica, self.full_groups
-        full_used, reduced = 0, dict[int, tuple[int, int]]()
+        size, full, offers = self.packer.size, self.full_groups, tuple(self.offers)
+        setting, full_used = self._setting(full, offers), 0
+        reduced: dict[int, tuple[int, int]] = {}
         for first, many in setting.used:
             begin, end = first * size, min((first + many) * size, full + len(self.reduced))
             while end - 1 in setting.idle:
@@ -110,8 +113,9 @@ class Packed:
             for place in range(max(begin, full), end):
                 minus, domain, _ = self.reduced[place - full]
                 reduced[domain] = -minus, place // size
-        lacking, offers = tuple(self.lacking), tuple(self.offers)
-        return PackedChoice(setting, self.packer, *self._reached(full_used), reduced, lacking, full, offers)
+        reached, partly = self._reached(full_used)
+        lacking = tuple(self.lacking)
+        return PackedChoice(setting, self.packer, reached, partly, reduced, lacking, full, offers)
 
     def _reached(self, groups: int) -> tuple[int, int]:
         """Return (domain, n): so many full groups are all before `domain` and the first n of it."""

@@ -19,8 +19,8 @@ from pipeline.config import Policy, Scenario
 from pipeline.errors import InputError
 from pipeline.lake import stages
 from pipeline.lake.store import Lake, Record
-from pipeline.perf import pace, templates
-from pipeline.replay import history, responses, timeline
+from pipeline.perf import overhead, pace, templates
+from pipeline.replay import fabrics, history, responses, timeline
 from pipeline.replay.ledger import Span, Stop
 from pipeline.replay.stops import causes
 from pipeline.replay.stops import rows as stop_rows
@@ -58,6 +58,7 @@ def check_policies(scenario: Scenario) -> None:
             )
         if getattr(responses.load(policy.response), "USES_TEMPLATES", False):
             templates.check(place, scenario, policy)
+        overhead.check(place, scenario, policy)
         if policy.batch is not None and policy.batch not in batches:
             raise InputError(
                 f"{place} batch",
@@ -65,6 +66,7 @@ def check_policies(scenario: Scenario) -> None:
                 f"one of {', '.join(batches)}",
             )
     pace.paces(scenario)
+    fabrics.check(scenario)
 
 
 def _degrees(scenario: Scenario) -> list[int]:
@@ -91,7 +93,9 @@ def stage(
         "what_ifs": facts["what_ifs"],
         "scenario": scenario.name,
         "values": scenario.fingerprint("cluster", "job", "power", "policies"),
+        "luck": scenario.trace.seed if any(p.costs.restart_fail_frac for p in scenario.policies) else None,
         "slowdown": {degree: str(found) for degree, found in pace.paces(scenario).items()},
+        "overheads": [str(overhead.overhead_frac(scenario, policy)) for policy in scenario.policies],
         "templates": sorted((key, str(found)) for key, found in templates.by_policy(scenario).items()),
     }
 

@@ -3,9 +3,9 @@
 In: the engine's stops and the `onsets` of the same placement. Out: rows of `stops`, one per stop and outage
 that struck it; several at one instant share its cost evenly. A replica that stops alone costs the stall of
 the others as `restart`; what it does not do until it is back is stranded, as with a dropped one.
-Easy to get wrong: an onset on GPUs that were not in use stops nothing; a silent fault stops the job
-after its onset; outages that strike one domain at one instant are listed one by one by the engine; and a row's
-`share_frac` is what keeps sums over rows equal to the ledger.
+Easy to get wrong: an onset on GPUs that were not in use stops nothing; a silent fault stops the job after its
+onset; outages that strike one domain at one instant are listed one by one by the engine; and `share_frac` is
+what keeps sums over rows equal to the ledger.
 """
 
 from __future__ import annotations

@@ -16,13 +16,15 @@ from typing import Any
 from pipeline import units
 from pipeline.config import INTERVAL_RULES, Policy, Scenario
 from pipeline.perf import pace, templates
-from pipeline.replay import engine, interval, responses
+from pipeline.perf.overhead import overhead_frac
+from pipeline.replay import engine, fabrics, interval, luck, responses
 from pipeline.replay.contract import Shape
 from pipeline.replay.engine import History, Times
 from pipeline.replay.fixed import Fixed
 from pipeline.replay.ledger import Ledger, Span, Stop
 from pipeline.replay.packed import Packed
 from pipeline.replay.packing import Capability, Packer, Packing, capabilities
+from pipeline.replay.reach import Reach
 from pipeline.schema import BUCKETS
 
 PACKINGS: dict[str, Callable[[Packer, int], Packing]] = {"packed": Packed, "fixed": Fixed}
@@ -49,9 +51,10 @@ class Study:
         )
         cluster, job, power = scenario.cluster, scenario.job, scenario.power
         self.shape: Shape = Shape(
-            tp=job.tp,
+            # A group that spans whole domains is that many groups of one domain, needed together as CP's are.
+            tp=job.tp // scenario.domains_per_group,
             pp=job.pp,
-            cp=job.cp,
+            cp=job.cp * scenario.domains_per_group,
             samples_per_replica=job.samples_per_replica,
             virtual_stages=job.virtual_stages,
             domain_size=cluster.domain_size,
@@ -87,16 +90,30 @@ class Study:
         history = failures.histories[seed]
         times = self._times(policy, self.dp_of(policy), failures, seed)
         capability, packing = self.packing(policy, history.domains)
-        ledger = engine.replay(history, capability, packing, times, policy.reexpand, spans=spans, stops=stops)
+        ledger = engine.replay(
+            history,
+            capability,
+            packing,
+            times,
+            policy.reexpand,
+            by_replica=policy.stops == "replica",
+            spans=spans,
+            stops=stops,
+        )
         return ledger, times
 
     def packing(self, policy: Policy, domains: int) -> tuple[Sequence[Capability], Packing]:
         """Return what domains offer by their failed GPUs, and a packing of that many healthy domains."""
-        overhead = units.exact(policy.reshard_overhead_frac)
+        overhead = overhead_frac(self.scenario, policy)
         dp, batch = self.dp_of(policy), self.batch_of(policy)
         packer = self._packer(policy.response, batch, dp, overhead, policy.reduced_tp, policy.templates_pp)
         capability = self._capability(policy.response, policy.reduced_tp)
-        return capability, PACKINGS[policy.packing](packer, domains)
+        cut_off = getattr(fabrics.load(self.scenario.cluster.fabric), "cut_off", None)
+        each = self.scenario.domains_per_group
+        if cut_off is None or each == 1:
+            return capability, PACKINGS[policy.packing](packer, domains)
+        hops = self.scenario.cluster.k_hop
+        return capability, Reach(packer, domains, lambda down: cut_off(down, domains, each, hops))
 
     def row(
         self,
@@ -216,6 +233,12 @@ class Study:
             reconfigure=units.seconds_to_us(costs.reconfigure_s),
             interval=ticks,
             save=save,
+            detect_by={name: units.seconds_to_us(found) for name, found in costs.detect_by_component.items()},
+            silent=frozenset(costs.silent_components),
+            durable=units.seconds_to_us(costs.checkpoint_durable_s),
+            regroup=units.seconds_to_us(costs.regroup_s),
+            rejoin=units.seconds_to_us(costs.rejoin_s),
+            attempts=luck.attempts(costs.restart_fail_frac, self.scenario.trace.seed, seed),
         )
 
     def mtbi_us(self, dp: int, failures: Failures, seed: int) -> Fraction | None:

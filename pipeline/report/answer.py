@@ -27,6 +27,8 @@ RESPONSE_WORDS = {
     "dp-drop": "a replica that lost a group is left out",
     "ntp": "a wounded replica goes on at a smaller TP degree with fewer samples",
     "ntp-pw": "a wounded replica goes on at a smaller TP degree; its survivors draw more power to keep pace",
+    "recycle": "the peers of a lost stage do its samples, in the idle time of their pipelines first",
+    "oobleck": "a wounded replica goes on as a shorter pipeline; the others take over part of its samples",
 }
 LOWER_BOUND = (
     "The log holds no app-level fault (a crash or hang that takes no GPU away). The interruptions counted "
@@ -52,6 +54,14 @@ TABLE_PACE = "How much slower a group is at a reduced degree was measured ({}): 
 MODEL_PACE = (
     "How much slower a group is at a reduced degree was computed from the model's shape and the GPU's data "
     "sheet{}: {}."
+)
+RECYCLE = (
+    "recycle is an upper bound: it takes all idle time in pipelines to be usable, and the memory for that to "
+    "be there."
+)
+TEMPLATES = (
+    "A stage of a shorter pipeline is taken to be slower by as much as it holds more layers, no more. That "
+    "flatters it where layers do not divide evenly."
 )
 BOOST = (
     "ntp-pw needs racks that let surviving GPUs draw up to {:g} times their design power, with {} of "
@@ -152,6 +162,11 @@ def notes(scenario: Scenario, faults: Row) -> list[str]:
         found.append(INTERVAL)
     if any(policy.reduced_tp for policy in scenario.policies):
         found.append(_pace_note(scenario))
+    used = {policy.response for policy in scenario.policies}
+    if "recycle" in used:
+        found.append(RECYCLE)
+    if "oobleck" in used and scenario.step_time.kind != "model":
+        found.append(TEMPLATES)
     if any(policy.response == "ntp-pw" for policy in scenario.policies):
         found.append(BOOST.format(scenario.power.boost_cap, percent(scenario.power.rack_headroom_frac)))
     chosen = scenario.trace.severity or scenario.trace.exclude or scenario.trace.preset

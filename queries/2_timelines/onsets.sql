@@ -24,6 +24,10 @@ app_faults as (
         and not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
 ),
 
+components as (
+    select outage_id, component from outages
+),
+
 seeds as (
     select distinct scenario, placement_seed from placements
 ),
@@ -97,7 +101,9 @@ stamped as (
         gpu_last,
         severity,
         outage_id,
+        component,
     from all_onsets
+    inner join components using (outage_id)
 )
 
 select * from stamped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from pipeline.config import BATCHES
 from pipeline.errors import InputError
 from pipeline.replay import responses
-from pipeline.replay.contract import Offer, Replica, Shape
+from pipeline.replay.contract import Alike, Offer, Replica, Shape, Together
 
 CURVE = tuple((Fraction(p), Fraction(s)) for p, s in (("1", "1"), ("1.1", "1.069"), ("1.2", "1.122")))
 
@@ -94,6 +95,45 @@ def test_a_response_without_reduced_groups_leaves_such_a_replica_out(name: str) 
     assert (work.samples, work.paces) == (0, None)
 
 
+def partial(name: str) -> bool:
+    """Return whether a response can use a replica that lacks groups."""
+    return getattr(responses.load(name), "USES_PARTIAL", False)
+
+
+@pytest.mark.parametrize("name", [name for name in responses.names() if partial(name)])
+def test_a_replica_that_lacks_groups_works_with_the_rest(name: str) -> None:
+    """Idle groups are its own, the last where only the last are empty; one more never costs samples."""
+    job, module = replace(shape(pp=3), templates={2: Fraction(3, 2), 1: Fraction(3)}), responses.load(name)
+    size = job.groups_per_replica
+    for count in range(1, size):
+        for places in itertools.combinations(range(size), count):
+            replica = Replica((Offer(8),) * count, job, places)
+            work = module.work(replica)
+            assert 0 <= work.samples <= job.samples_per_replica
+            assert (work.paces is not None) or work.samples == 0
+            assert len(work.powers) == count
+            assert work.idle <= set(range(count))
+            if places == tuple(range(count)):
+                assert work.idle == set(range(count - len(work.idle), count))
+            more = tuple(sorted({*places, next(place for place in range(size) if place not in places)}))
+            better = Replica((Offer(8),) * len(more), job, more if len(more) < size else None)
+            assert module.work(better).samples >= work.samples
+
+
+@pytest.mark.parametrize("name", [n for n in responses.names() if hasattr(responses.load(n), "together")])
+def test_what_replicas_do_together_is_all_of_it(name: str) -> None:
+    """Shares are of one whole, workers no more than replicas, and whole replicas share alike."""
+    job, module = shape(pp=3, cp=2), responses.load(name)
+    whole = Replica((Offer(8),) * 6, job)
+    assert module.together([Alike(whole, 4)]) == Together(4, (Fraction(1, 4),))
+    assert module.together([]).workers == 0
+    for places in itertools.combinations(range(6), 4):
+        found = module.together([Alike(whole, 3), Alike(Replica((Offer(8),) * 4, job, places), 2)])
+        assert 3 <= found.workers <= 5
+        assert 3 * found.shares[0] + 2 * found.shares[1] == 1
+        assert all(0 <= share <= Fraction(1, 3) for share in found.shares)
+
+
 def test_boosting_never_does_less() -> None:
     """ntp-pw does at least the samples of ntp, and no faster than healthy."""
     job = shape()
@@ -127,6 +167,9 @@ WHOLE = (
         ('("pause",)', '("wait",)', "BATCHES is not a tuple"),
         ("def work(replica)", "def work(replica, more)", r"no function work\(replica\)"),
         ("def work(replica)", "def works(replica)", r"no function work\(replica\)"),
+        ("USES_REDUCED", "USES_PARTIAL = 1\nUSES_REDUCED", "USES_PARTIAL is not a bool"),
+        ("USES_REDUCED", "USES_TEMPLATES = 1\nUSES_REDUCED", "USES_TEMPLATES is not a bool"),
+        ("USES_REDUCED", "together = 1\nUSES_REDUCED", r"no function together\(replicas\)"),
     ],
 )
 def test_a_broken_module_is_named(

@@ -45,7 +45,11 @@ PLANTS = {
     ),
     "engine imports a response": (
         {"replay/engine.py": "pipeline.replay.responses.{any}"},
-        "The engine names no response",
+        "The engine names no response and no fabric",
+    ),
+    "fabric imports fabric": (
+        {"replay/fabrics/planted.py": "pipeline.replay.fabrics.{any}"},
+        "Fabrics do not know each other",
     ),
     "figure imports figure": (
         {"report/figures/planted.py": "pipeline.report.figures.{any}"},

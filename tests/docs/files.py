@@ -42,6 +42,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "stage-queries": of_queries.stage_blocks,
     "buckets": of_queries.bucket_blocks,
     "policies": of_pipeline.policy_blocks,
+    "fabrics": of_pipeline.fabric_blocks,
     "commands": of_pipeline.command_blocks,
     "exit-codes": of_pipeline.exit_blocks,
     "figures": of_pipeline.figure_blocks,

@@ -1,4 +1,4 @@
-"""What pipeline/README.md and reports/README.md list: policies, commands, exit codes, figures, files."""
+"""What pipeline/README.md and reports/README.md list: policies, fabrics, commands, exit codes, figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline import cli, errors
 from pipeline.lake import catalog, sql
-from pipeline.replay import responses
+from pipeline.replay import fabrics, responses
 from pipeline.report import figures
 from pipeline.report import run as report
 from tests.docs.markdown import anchor, code, described, link, table
@@ -27,6 +27,18 @@ def policy_blocks() -> str:
         facts += [f"`{word}`: {'yes' if value else 'no'}." for word, value in sorted(flags.items())]
         facts.append(f"Module: {link(Path(module.__file__ or ''))}.")
         parts.append(described(name, module.__doc__ or "", " ".join(facts)))
+    return "\n\n".join(parts)
+
+
+def fabric_blocks() -> str:
+    """Every fabric that a cluster can name."""
+    parts = []
+    for name in fabrics.names():
+        module = fabrics.load(name)
+        fact = f"Packings of groups that span domains: {code(module.PACKINGS)}. " if module.CROSSES else ""
+        parts.append(
+            described(name, module.__doc__ or "", f"{fact}Module: {link(Path(module.__file__ or ''))}.")
+        )
     return "\n\n".join(parts)
 
 

@@ -19,14 +19,15 @@ from pipeline.replay.engine import History
 from pipeline.units import US_PER_S
 from tests.replay import cases
 
-ENGINE_SEEDS = 360
+ENGINE_SEEDS, HARDER_SEEDS = 360, 240
 LOG_SEEDS = 24
 
 
 def engine_cases() -> Iterator[cases.Case]:
-    """Yield the cases of drawn outages, all responses and batch rules in turn."""
-    for seed in range(ENGINE_SEEDS):
-        yield cases.make_case(cases.Seeded(seed), *cases.RULES[seed % len(cases.RULES)])
+    """Yield the cases of drawn outages, all responses and batch rules in turn, the harder ones last."""
+    for seed in range(ENGINE_SEEDS + HARDER_SEEDS):
+        rule, harder = cases.RULES[seed % len(cases.RULES)], seed >= ENGINE_SEEDS
+        yield cases.make_case(cases.Seeded(seed), *rule, harder=harder)
 
 
 def log_cases() -> Iterator[list[Any]]:
@@ -34,7 +35,7 @@ def log_cases() -> Iterator[list[Any]]:
     from tests.replay import logs
 
     for seed in range(LOG_SEEDS):
-        yield logs.make_logged(cases.Seeded(seed))
+        yield logs.make_logged(cases.Seeded(seed), harder=seed % 2 == 1)
 
 
 def remember(folder: Path) -> None:

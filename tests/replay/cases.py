@@ -88,7 +88,7 @@ class Wanted(NamedTuple):
 def make_case(
     choose: Choices, response: str | None = None, batch: str | None = None, *, harder: bool = False
 ) -> Case:
-    """Return a case whose outages strike any GPUs of any domain; `harder`: with the rules beyond the default."""
+    """Return a case whose outages strike any GPUs of any domain; `harder`: with rules beyond the default."""
     cluster, job, power, policy, window = make_job(choose, response, batch)
     clock = Clock(choose, policy, window)
     if harder:

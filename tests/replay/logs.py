@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -25,9 +25,11 @@ class Logged:
     seed: int
 
 
-def make_logged(choose: cases.Choices) -> list[Logged]:
+def make_logged(choose: cases.Choices, *, harder: bool = False) -> list[Logged]:
     """Return a case per placement seed, the same log laid onto domains by each."""
     cluster, job, power, policy, window = cases.make_job(choose)
+    if harder:
+        policy = replace(policy, **cases.drawn_rules(choose))
     size = cluster.domain_size
     parts = [2 * size] * (cluster.domains % 2 == 0)  # a domain may be half a node
     per_node = choose.one([n for n in range(1, size + 1) if size % n == 0] + parts)
@@ -46,14 +48,21 @@ def make_logged(choose: cases.Choices) -> list[Logged]:
         start, end = clock.interval()
         severity = choose.one(("down", "down", "down", "down", "app", "degraded", "info"))
         name = choose.one((names[0], names[-1], choose.one(names)))
-        faults.append(lab.Fault(name, gpu, start, choose.one((end, end, end, None)), severity))
+        what = cases.component(choose, harder)
+        faults.append(lab.Fault(name, gpu, start, choose.one((end, end, end, None)), severity, what))
         if echo := clock.echo(start, end):
-            faults.append(lab.Fault(name, choose.one((gpu, None)), *echo))
-    apps = tuple(fault.start_s for fault in faults if fault.severity == "app")
+            what = cases.component(choose, harder)
+            faults.append(lab.Fault(name, choose.one((gpu, None)), *echo, component=what))
+    apps = [fault for fault in faults if fault.severity == "app"]
     logged = []
     for seed in seeds:
-        outages = tuple(reference.Outage(*place) for place in lab.places(faults, placed, seed, window))
-        case = cases.Case(cluster, job, power, policy, outages, apps, window)
+        outages = tuple(
+            reference.Outage(*place, fault.component)
+            for fault in faults
+            for place in lab.places([fault], placed, seed, window)
+        )
+        starts, components = tuple(app.start_s for app in apps), tuple(app.component for app in apps)
+        case = cases.Case(cluster, job, power, policy, outages, starts, window, components)
         logged.append(Logged(case, tuple(faults), placed, seed))
     return logged
 

@@ -18,21 +18,26 @@ class Mutation(NamedTuple):
 
 ENGINE, PACKING = "pipeline/replay/engine.py", "pipeline/replay/packing.py"
 PACKED, FIXED = "pipeline/replay/packed.py", "pipeline/replay/fixed.py"
-CONTRACT, LEDGER = "pipeline/replay/contract.py", "pipeline/replay/ledger.py"
+CONTRACT, SAVES = "pipeline/replay/contract.py", "pipeline/replay/saves.py"
 SQL = "queries/2_timelines"
 
 MUTATIONS = {
     "a save that completes at the instant of a fault counts": Mutation(
         ENGINE,
-        (("max(0, wall - 1) // cycle if fault else wall // cycle", "wall // cycle"),),
+        (("(max(0, wall - 1) if fault else wall) // cycle", "wall // cycle"),),
     ),
     "a start that completes at the instant of a fault is done first": Mutation(
         ENGINE,
-        (("while self.until < instant.tick:", "while self.until <= instant.tick:"),),
+        (("while self.until < tick:", "while self.until <= tick:"),),
     ),
     "an interrupted save for a change counts": Mutation(
         ENGINE,
-        (("            return self.unsaved_at_save", "            return 0"),),
+        (
+            (
+                "self.state, self.until = SAVING",
+                "self.saves.save(self.now)\n            self.state, self.until = SAVING",
+            ),
+        ),
     ),
     "the highest GPUs are in use, not the lowest": Mutation(
         ENGINE,
@@ -46,6 +51,74 @@ MUTATIONS = {
     "a repaired GPU is in use at once": Mutation(
         ENGINE,
         (("self.chosen_down.get(domain, self.down.get(domain, 0))", "self.down.get(domain, 0)"),),
+    ),
+    "of several faults the last that is noticed stops the job": Mutation(
+        ENGINE,
+        (("detect = min(self.times.detect_by", "detect = max(self.times.detect_by"),),
+    ),
+    "saves since a silent fault count": Mutation(
+        ENGINE,
+        (("min(fault.onset, self.now - self.times.durable)", "self.now - self.times.durable"),),
+    ),
+    "a fault of the application needs a durable save": Mutation(
+        ENGINE,
+        (("if fault.struck else fault.onset", "if fault.struck else fault.onset - self.times.durable"),),
+    ),
+    "a GPU is down before its silent fault is found": Mutation(
+        ENGINE,
+        (("mask & ~self._hidden(domain) if self.corruptions else mask", "mask"),),
+    ),
+    "a silent fault is detected once more when it is found": Mutation(
+        ENGINE,
+        (("self.corruptions.pop(0), 0, True", "self.corruptions.pop(0), detect, True"),),
+    ),
+    "a save is durable when its time is up at the instant of a fault": Mutation(
+        SAVES,
+        (("(horizon - self.first - 1) // self.every", "(horizon - self.first) // self.every"),),
+    ),
+    "what was saved before a stop can't be lost later": Mutation(
+        ENGINE,
+        (
+            (
+                "self.saves.forget(min([self.now - self.times.durable, *onsets]))",
+                "self.saves.forget(self.now)",
+            ),
+        ),
+    ),
+    "the first save after a replica stopped keeps only the work since then": Mutation(
+        ENGINE,
+        (
+            (
+                "            self.saves.save(first)\n",
+                "            self.saves.saved.append(Saved(*self.saves.unsaved.pop(), first))\n",
+            ),
+        ),
+    ),
+    "the interval begins anew when a replica has stopped": Mutation(
+        ENGINE,
+        (("            self.offset = self._file(fault=True)", "            self._file(fault=True)"),),
+    ),
+    "a replica that stopped is back without detection": Mutation(
+        ENGINE,
+        (
+            (
+                "self.joining = self.now + detect + self._restart()",
+                "self.joining = self.now + self._restart()",
+            ),
+        ),
+    ),
+    "groups of one domain share their GPUs": Mutation(
+        ENGINE,
+        (("                healthy &= ~mask\n", ""),),
+    ),
+    "a join does not wait for the save under way": Mutation(
+        ENGINE,
+        (
+            (
+                "elif inside > self.times.interval:",
+                "elif inside > 2 * (self.times.interval + self.times.save):",
+            ),
+        ),
     ),
     "a hit during a start does not begin it again": Mutation(
         ENGINE,
@@ -117,7 +190,7 @@ MUTATIONS = {
     ),
     "stretch uses replicas beyond DP": Mutation(
         PACKING,
-        (("for part in self._first(parts) if", "for part in parts if"),),
+        (("for part in self._first(parts) if part.kind.work", "for part in parts if part.kind.work"),),
     ),
     "spare domains stand in for the best of the wounded": Mutation(
         FIXED,

@@ -1,7 +1,7 @@
 """ReCycle and Oobleck, slow and obvious: a second configuration rule, and a schedule slot by slot.
 
-`configure(system, templates)` stands in for the reference simulator's own rule (tests/reference_simulator.py),
-which knows neither; all else of that simulator stays. Samples are dealt out one by one. It imports nothing
+`configure(system, templates)` stands in for the rule in tests/reference_simulator.py, which knows neither;
+all else of that simulator stays. Samples are dealt out one by one. It imports nothing
 from the package.
 `period` schedules forward passes, input gradients and weight gradients of every microbatch greedily, as
 ReCycle's Decoupled BackProp and Staggered Optimizer allow (arXiv 2405.14009), to see what a job with lost
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from tests import reference_simulator as reference
@@ -123,8 +124,8 @@ class _Task(NamedTuple):
 def period(dp: int, pp: int, b: int, lost: set[tuple[int, int]], room: int, iterations: int = 8) -> int:
     """Slots between the ends of two late iterations of a greedy schedule.
 
-    `lost` are (replica, stage) that failed; their microbatches go to the peer of that stage with the fewest. A
-    worker of stage s keeps at most p - s + `room` microbatches that still miss a gradient; 1F1B has room 0.
+    `lost` are (replica, stage) that failed; their microbatches go to the peer of that stage with the fewest.
+    A worker of stage s keeps at most p - s + `room` microbatches that still miss a gradient; 1F1B has room 0.
     """
     owner = _owners(dp, pp, b, lost)
     todo: dict[tuple[int, int], dict[_Task, str]] = {}
@@ -167,7 +168,7 @@ def period(dp: int, pp: int, b: int, lost: set[tuple[int, int]], room: int, iter
             if left[task.iteration, stage] == 0:
                 stepped[task.iteration, stage] = slot
     ends = [max(stepped[iteration, stage] for stage in range(pp)) for iteration in range(iterations)]
-    return max(later - earlier for earlier, later in zip(ends[2:], ends[3:], strict=False))
+    return max(later - earlier for earlier, later in pairwise(ends[2:]))
 
 
 def _owners(dp: int, pp: int, b: int, lost: set[tuple[int, int]]) -> dict[tuple[_Task, int], int]:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from pipeline.replay import stops
-from pipeline.replay.ledger import Stop
+from pipeline.replay.ledger import Fault, Stop
 from pipeline.units import US_PER_H, to_us
 from tests.replay import cases
 
@@ -45,13 +45,15 @@ def test_a_stop_is_of_gpus_that_went_down_at_its_instant(seed: int) -> None:
     assert max(Counter(stop.tick for stop in found).values(), default=1) == 1
     for stop in found:
         instant = instants[stop.tick]
-        assert stop.struck or stop.app_fault
-        assert stop.app_fault == instant.app_fault
+        (fault,) = stop.faults
+        assert fault.onset == stop.tick
+        assert fault.struck or fault.app_fault
+        assert fault.app_fault == instant.app_fault
         assert stop.state != "paused"
         hits: dict[int, int] = {}
         for domain, mask in instant.hits:
             hits[domain] = hits.get(domain, 0) | mask
-        assert all(mask and mask & hits[domain] == mask for domain, mask in stop.struck)
+        assert all(mask and mask & hits[domain] == mask for domain, mask in fault.struck)
 
 
 def onsets(*rows: tuple[int, str, int | None, int | None, int | None]) -> pl.DataFrame:
@@ -66,10 +68,23 @@ def onsets(*rows: tuple[int, str, int | None, int | None, int | None]) -> pl.Dat
     )
 
 
+def stop_of(tick: int, state: str, struck: list[tuple[int, int]], *, app_fault: bool = False) -> Stop:
+    """Return a stop by what struck at its instant."""
+    return Stop(tick, state, [Fault(tick, struck, app_fault)])
+
+
+def test_a_silent_fault_is_laid_to_the_outage_at_its_onset() -> None:
+    """Found at 60 s with a crash, it began at 5 s; another outage of that GPU at 60 s is no cause."""
+    frame = onsets((5, "silent", 0, 0, 0), (60, "other", 0, 0, 0), (60, "app", None, None, None))
+    stop = Stop(60_000_000, "running", [Fault(60_000_000, [], True), Fault(5_000_000, [(0, 1)], False)])
+    found = [row["outage_id"] for row in stops.rows([stop], stops.causes(frame, START_US), START_US, {})]
+    assert found == ["app", "silent"]
+
+
 def test_outages_of_one_domain_at_one_instant_share_a_stop() -> None:
     """The engine lists each hit of a domain by itself: none of them hides another."""
     by_tick = stops.causes(onsets((60, "a", 0, 0, 0), (60, "b", 0, 3, 3), (60, "c", 1, 0, 0)), START_US)
-    stop = Stop(60_000_000, "running", [(0, 0b0001), (0, 0b1000), (1, 0b0001)], app_fault=False)
+    stop = stop_of(60_000_000, "running", [(0, 0b0001), (0, 0b1000), (1, 0b0001)])
     found = [(row["outage_id"], row["share_frac"]) for row in stops.rows([stop], by_tick, START_US, {})]
     assert found == [(outage, pytest.approx(1 / 3)) for outage in ("a", "b", "c")]
 
@@ -80,7 +95,7 @@ def test_outages_at_one_instant_share_a_stop_evenly() -> None:
         onsets((60, "a", 0, 0, 3), (60, "b", 1, 2, 2), (60, "idle", 1, 7, 7), (60, "app", None, None, None)),
         START_US,
     )
-    stop = Stop(60_000_000, "running", [(0, 0b0011), (1, 0b0100)], app_fault=True)
+    stop = stop_of(60_000_000, "running", [(0, 0b0011), (1, 0b0100)], app_fault=True)
     stop.rework, stop.detect, stop.restart = Fraction(3 * US_PER_H), 6 * US_PER_H, 9 * US_PER_H
 
     rows = list(stops.rows([stop], by_tick, START_US, {"policy": "p"}))
@@ -96,5 +111,5 @@ def test_outages_at_one_instant_share_a_stop_evenly() -> None:
 def test_an_app_fault_that_others_did_not_cause_is_not_laid_to_them() -> None:
     """Without an app fault in the stop, an app-level onset at that instant is no cause."""
     by_tick = stops.causes(onsets((5, "a", 0, 0, 0), (5, "app", None, None, None)), START_US)
-    stop = Stop(5_000_000, "starting", [(0, 1)], app_fault=False)
+    stop = stop_of(5_000_000, "starting", [(0, 1)])
     assert [row["outage_id"] for row in stops.rows([stop], by_tick, START_US, {})] == ["a"]

@@ -39,6 +39,16 @@ def _check(name: str, module: ModuleType) -> None:
     work = getattr(module, "work", None)
     if not inspect.isfunction(work) or list(inspect.signature(work).parameters) != ["replica"]:
         problems.append("no function work(replica)")
+    problems += [
+        f"{flag} is not a bool"
+        for flag in ("USES_PARTIAL", "USES_TEMPLATES")
+        if not isinstance(getattr(module, flag, False), bool)
+    ]
+    together = getattr(module, "together", None)
+    if together is not None and (
+        not inspect.isfunction(together) or list(inspect.signature(together).parameters) != ["replicas"]
+    ):
+        problems.append("together is no function together(replicas)")
     if problems:
         message = f"response {name!r} breaks the contract of replay/contract.py: {'; '.join(problems)}"
         raise TypeError(message)
