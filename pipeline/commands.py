@@ -277,7 +277,9 @@ def _ingest(session: Session) -> int:
         raise InputError(
             "ingest", "no path", "a file, a folder, a glob or -", "goodput ingest SOURCE PATH..."
         )
-    given = topology.read(asked.topology) if asked.topology else None
+    if asked.topology_label and not asked.topology:
+        raise InputError("--topology-label", "given without --topology", "--topology FILE")
+    given = topology.read(asked.topology, asked.topology_label) if asked.topology else None
     met: topology.Meeting | None = None
     options = Options.of(
         tz=asked.tz,

@@ -77,6 +77,9 @@ class Trace:
     as_of: str | None = _key("instant the log was taken; no event may be later", None)
     boot_time: str | None = _key("instant of boot, for seconds since boot", None)
     node: str | None = _key("server of a log that names none; @file: its file's name", None)
+    xid_table: str | None = _key(
+        "meanings of Xid codes in place of the shipped ones, a CSV relative to the scenario file", None
+    )
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
     preset: str | None = _key("synthetic failures, a name from `goodput presets`", None)
@@ -169,6 +172,11 @@ class Cluster:
     placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0, high=MOST_SEED)
     topology: str | None = _key(
         "file that says which domain each node lies in; left out: the one that was ingested with the log",
+        None,
+    )
+    topology_label: str | None = _key(
+        "label of Kubernetes nodes that names the domain, for a topology in JSON; left out: the first known "
+        "one that all nodes with GPUs have",
         None,
     )
     uneven_domains: str | None = _key(

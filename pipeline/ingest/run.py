@@ -23,7 +23,7 @@ import polars as pl
 
 from pipeline.config.rules import LOG_OPTIONS
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
-from pipeline.ingest import sources
+from pipeline.ingest import sources, xids
 from pipeline.ingest.fetch import fetch
 from pipeline.ingest.files import Found, find, open_stream, read_bytes
 from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
@@ -66,6 +66,9 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         return [record], ran
     name = trace.source or trace.bootstrap or ANY_SOURCE
     said = {key: getattr(trace, key) for key in LOG_OPTIONS}
+    if trace.xid_table is not None:
+        where = f"{scenario.path.name} [trace] xid_table"
+        said["xid_table"] = xids.text_of(scenario.path.parent / trace.xid_table, where)
     options = Options.of(**said, cluster=trace.cluster)
     if trace.path is not None:
         # A glob stays a glob: the folder of the scenario goes in front of it.
@@ -139,9 +142,11 @@ def _ingest_found(
         }
         whence = {"source": source, "file": found.name}
         cluster = {"cluster": options.cluster}
+        said = pl.lit(options.as_of and options.as_of.replace(tzinfo=None), pl.Datetime("us"))
         tables = {
+            # A log that says itself when it was taken is believed before the option.
             "events": identified(parsed.events, options.cluster, source, found.name).with_columns(
-                as_of=pl.lit(options.as_of and options.as_of.replace(tzinfo=None), pl.Datetime("us"))
+                pl.col("as_of").fill_null(said)
             ),
             "rejects": parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()}),
             "files": pl.DataFrame([row], schema_overrides={"ingested_at": pl.Datetime("us")}),
