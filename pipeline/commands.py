@@ -308,6 +308,7 @@ def _ingest(session: Session) -> int:
             "rows_accepted": item.rows_accepted,
             "rows_rejected": item.rows_rejected,
             "skipped": item.skipped,
+            "notes": item.record.facts.get("notes", []),
         }
         for item in done
     ]
@@ -316,6 +317,7 @@ def _ingest(session: Session) -> int:
         f"{item.rows_rejected:,} rejected" + (" (ingested before)" if item.skipped else "")
         for item in done
     ]
+    plain += [f"{row['file']}: {note}" for row in rows for note in row["notes"]]
     if not all(item.rows_read for item in done):
         plain.append("no row in it: is the source right? goodput ingest --detect PATH")
     if any(item.rows_rejected for item in done):

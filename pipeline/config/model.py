@@ -21,6 +21,7 @@ PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
 FOLDS = ("earlier", "later")
 CORRELATIONS = ("preset", "none")
+PLANNED_IGNORE, PLANNED_DOWN = PLANNED = ("ignore", "down")
 INTERVAL_RULES = ("young", "daly")
 MOST_SEED = 2**63 - 1
 LONGEST_S = 1e9  # thirty years
@@ -104,12 +105,19 @@ class Trace:
     )
     start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
     severity: dict[str, str] = field(
-        default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
+        default_factory=dict,
+        metadata={"doc": 'component, code ("xid 79") or reason -> down, degraded, app or info'},
     )
     may_compute: tuple[str, ...] = _key(
         "components or reasons that may leave a node computing: the report shows the headline both ways", ()
     )
-    exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+    exclude: tuple[str, ...] = _key("components, codes or reasons that are left out", ())
+    planned: str | None = _key(
+        "down: planned work counts as the log says; ignore: it is no failure; left out: ignore, but down "
+        "where a trace of failures has it among them",
+        None,
+        words=PLANNED,
+    )
     assumed_repair_h: dict[str, float] = field(
         default_factory=dict,
         metadata={

@@ -69,6 +69,8 @@ def test_a_check_that_failed_is_info_and_own_names_are_degraded() -> None:
         ("info", "gpu", "GPUProblem", "10:00"),
         ("degraded", "nvlink", "OurNvLinkProblem", "10:00"),
     ]
+    assert parsed.events["kind"].to_list() == ["interval", "onset"], "the first swallows no onset"
+    assert parsed.events["t_end"].to_list() == [parsed.events["t_start"][0], None]
 
 
 def test_hyperpods_conditions_take_the_node() -> None:

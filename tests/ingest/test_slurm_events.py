@@ -12,8 +12,7 @@ from slurm_logs import GIVEN, broken, case, kept, refused, rows, sample
 
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import Options, Parsed
-from pipeline.ingest.slurm_snapshots import NOT_UTF8
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed
 from pipeline.ingest.sources import slurm_events
 
 HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"

@@ -96,6 +96,10 @@ def test_d01_spans_are_differences_of_instants(shared_dir: Path) -> None:
     """Subtracted as they stand times are off by an hour; in the site's zone they give the duration."""
     text, wanted = case(shared_dir, "D01")
     assert off_s(columns(text), Options(tz="UTC")) == wanted["sample_naive_diff_s"]
+    assert read(text).notes == ()
+    (note,) = read(text, Options(tz="UTC")).notes
+    assert note.startswith("6 of 9 rows state another length than from their start to their end")
+    assert "by -3,600 s" in note
     assert off_s(columns(text), NEW_YORK) == wanted["sample_diff_with_America/New_York_s"]
     spans = read(text).events.filter(pl.col("kind") == "interval")
     told = spans["reason"].str.extract("^([0-9]+) s").cast(pl.Int64)

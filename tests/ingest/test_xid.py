@@ -7,7 +7,8 @@ import gzip
 import io
 import json
 import lzma
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +20,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.ingest import run, textscan
+from pipeline.ingest import amd, run, textscan
 from pipeline.ingest.documents import gpu_name
-from pipeline.ingest.parsing import Options, Parsed
+from pipeline.ingest.kernellog import told
+from pipeline.ingest.parsing import Options, Parsed, RefusedError
 from pipeline.ingest.sources import xid
+from pipeline.ingest.xidchains import ACTIONS
+from pipeline.ingest.xidlines import Message, claim, parse, recovery
 from pipeline.lake.store import Lake
 
 ALL = Options.of(tz="UTC", year=2025, boot_time="2025-03-01T00:00Z", node="n1")
@@ -49,6 +53,15 @@ def case(shared_dir: Path, name: str) -> tuple[bytes, dict[str, Any]]:
         path for path in folder.iterdir() if path.name not in {"SOURCE.txt", "expected.json", "meta.json"}
     )
     return log.read_bytes(), json.loads((folder / "expected.json").read_text())["expected"]
+
+
+def claims(data: bytes) -> Iterator[Message]:
+    """Yield what the messages of a log claim, whether their lines can be dated or not."""
+    for text in data.decode("utf-8", errors="replace").splitlines():
+        known = told(text, claim)
+        with suppress(RefusedError):
+            if known and (message := parse(known.message)) and message.family != "lost":
+                yield message
 
 
 def short(name: str) -> str:
@@ -176,8 +189,8 @@ def test_journald_json_is_read_also_where_the_message_is_bytes() -> None:
     """MESSAGE is text, or a list of bytes where it is not printable; microseconds are UTC."""
     text = journal(MESSAGE="usb") + journal(MESSAGE=FAULT) + journal(MESSAGE=list(f"{FAULT}\x1b".encode()))
     compact = text.replace(": [", ":[")
-    for told in (text, compact):
-        parsed = read(told, Options())
+    for entries in (text, compact):
+        parsed = read(entries, Options())
         assert parsed.events["row"].to_list() == [2, 3]
         assert parsed.events["t_start"].to_list() == [NOON, NOON]
         assert parsed.events["node"].to_list() == ["gpu-1", "gpu-1"]
@@ -346,15 +359,18 @@ class TestPublicCases:
         assert (len(links), len(states)) == (expected["xid149_rows"], expected["xid154_rows"])
         assert {(row["code"], row["severity"]) for row in links} == {("xid 149", "down")}
         assert {short(row["gpu_name"]) for row in found} == set(expected["gpus"])
-        final = {short(row["gpu_name"]): xid.recovery(row["reason"])[1] for row in states}
+        final = {short(row["gpu_name"]): recovery(row["reason"])[1] for row in states}
         words = {"Drain and Reset": "drain_and_reset", "GPU Reset Required": "gpu_reset"}
-        assert {name: xid.ACTIONS[action] for name, action in final.items()} == {
+        assert {name: ACTIONS[action] for name, action in final.items()} == {
             name: words[action] for name, action in expected["final_action"].items()
         }
-        late = {short(row["gpu_name"]) for row in states if xid.recovery(row["reason"])[0] != 0}
+        late = {short(row["gpu_name"]) for row in states if recovery(row["reason"])[0] != 0}
         assert late == set(expected["missing_transition_gpus"])
         span = found[-1]["t_start"] - found[0]["t_start"]
         assert span == timedelta(seconds=expected["span_s"])
+        words = [row["reason"].partition("(0x")[2][:8] for row in links]
+        assert {int(word, 16) >> 20 & 63 for word in words} == {expected["subcode_all_149"]}
+        assert all(f" {expected['severity_all_149']} " in row["reason"] for row in links)
         with pytest.raises(InputError, match="--boot-time"):
             read(data, Options(node="n1"))
 
@@ -370,12 +386,10 @@ class TestPublicCases:
         """Wake without a time: refused one by one, and the code is not the last number."""
         data, expected = case(shared_dir, "A07")
         assert reasons(data, Options()) == ["no timestamp"] * expected["rows"]
-        claims = list(xid.claims(data))
-        assert [claim.code for claim in claims] == [expected["xid_code_every_row"]] * expected["rows"]
+        found = list(claims(data))
+        assert [claim.code for claim in found] == [expected["xid_code_every_row"]] * expected["rows"]
         causes = {
-            claim.address: int(claim.reason.rpartition(" ")[2])
-            for claim in claims
-            if "caused" in claim.reason
+            claim.address: int(claim.reason.rpartition(" ")[2]) for claim in found if "caused" in claim.reason
         }
         assert causes == expected["caused_by"]
 
@@ -386,13 +400,13 @@ class TestPublicCases:
         found = parsed.events.rows(named=True)
         assert len(found) == expected["events"]
         assert parsed.rejects.height == expected["rejected"]
-        for row, told in zip(found, expected["rows"], strict=True):
-            assert row["t_start"] == BOOT + timedelta(seconds=told["boot_s"])
+        for row, said in zip(found, expected["rows"], strict=True):
+            assert row["t_start"] == BOOT + timedelta(seconds=said["boot_s"])
             assert (
-                f"SXid {told['sxid']}, nvidia-{told['switch']}, {told['severity'].capitalize()}"
+                f"SXid {said['sxid']}, nvidia-{said['switch']}, {said['severity'].capitalize()}"
                 in row["reason"]
             )
-            assert row["severity"] == ("down" if told["severity"] == "fatal" else "info")
+            assert row["severity"] == ("down" if said["severity"] == "fatal" else "info")
             assert row["scope"] == "domain"
         assert sum(row["severity"] == "down" for row in found) == expected["domain_outages"]
 
@@ -401,20 +415,24 @@ class TestPublicCases:
         data, expected = case(shared_dir, "A10")
         found = []
         for line in data.splitlines():
-            claim = next(iter(xid.claims(line)), None)
+            claim = next(iter(claims(line)), None)
             found.append((claim.code, short(gpu_name(claim.address) or "")) if claim else (None, None))
         assert found == [(told["xid"], told["pci"]) for told in expected["parse"]]
         parsed = read(data)
         # Of the twelve that are read, five have a time that a timeline can use.
         assert parsed.events["row"].to_list() == [1, 3, 4, 5, 8]
         assert parsed.rows_read == expected["parsed"] + expected["rejected"]
-        assert parsed.rejects["reason"].to_list().count("no timestamp") == 7
+        refused = dict(parsed.rejects.select("row", "reason").iter_rows())
+        assert sorted([*parsed.events["row"], *refused]) == list(range(1, 17))
+        nothing = {13: "no PCI address", 14: "no Xid code", 15: "no PCI address", 16: "no PCI address"}
+        assert refused == nothing | dict.fromkeys((2, 6, 7, 9, 10, 11, 12), "no timestamp")
+        assert len(nothing) == expected["rejected"]
 
     def test_a11_the_numbers_of_an_action_hold_whatever_the_words(self, shared_dir: Path) -> None:
         """Four rows start an outage and the fifth ends one."""
         data, expected = case(shared_dir, "A11")
         found = rows(data)
-        told = [(short(row["gpu_name"]), xid.ACTIONS[xid.recovery(row["reason"])[1]]) for row in found]
+        told = [(short(row["gpu_name"]), ACTIONS[recovery(row["reason"])[1]]) for row in found]
         assert told == [(item["pci"], item["action"]) for item in expected["normalised"]]
         onsets = [row for row in found if row["kind"] == "onset" and row["severity"] == "down"]
         assert len(onsets) == expected["rows_that_start_an_outage"]
@@ -439,8 +457,16 @@ class TestPublicCases:
         found = rows(data)
         failed = [row["gpu_name"] for row in found if row["severity"] == "down"]
         assert failed == [gpu_name(expected["primary_pci"])]
+        assert len(failed) == expected["primary_failures"]
         related = [row["gpu_name"] for row in found if row["code"] == "ras poison"]
         assert related == [gpu_name(name) for name in expected["related_devices"]]
+        told_bits = {amd.status(line) for line in data.decode().splitlines()} - {None}
+        bits = expected["status_bits"]
+        assert told_bits == {
+            amd.Status(*map(bool, (bits["valid_63"], bits["uncorrected_61"], bits["poison_43"])))
+        }
+        span = found[-1]["t_start"] - found[0]["t_start"]
+        assert span + timedelta(microseconds=3) >= timedelta(seconds=expected["span_s"]) >= span
 
     def test_a15_a_reset_that_succeeded_interrupts_and_takes_nothing(self, shared_dir: Path) -> None:
         """The clear carries the code of its onset."""
@@ -558,7 +584,7 @@ def test_years_are_followed_where_only_some_lines_are_looked_at(monkeypatch: pyt
     exact = read(text, Options(tz="UTC", year=2021)).events
     monkeypatch.setattr(textscan, "EXACT", 0)
     monkeypatch.setattr(textscan, "STEP", 1500)
-    monkeypatch.setattr(textscan, "BLOCK", 4096)
+    monkeypatch.setattr(textscan, "WINDOW", 4096)
     assert read(text, Options(tz="UTC", year=2021)).events.equals(exact)
     assert exact["t_start"].dt.year().unique().sort().to_list() == [2021, 2022, 2023]
 
