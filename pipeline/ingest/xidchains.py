@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from sys import intern
+from typing import Any
 
 import polars as pl
 
@@ -97,15 +99,24 @@ def linked(rows: pl.DataFrame, boots: list[tuple[int, str]]) -> pl.DataFrame:
     # Of other GPUs no row bears on another, and most rows of a storm are of no consequence.
     picked = rows.filter(is_telling | (pl.col("severity") != "info"))
     picked = picked.join(devices, on=["node", "gpu_name"], how="semi", nulls_equal=True).sort("place")
-    events = [_Event(*values) for values in picked.select("place", *ROWS).iter_rows()]
+    is_read = (pl.col("number") == 154) | (pl.col("family") != XID)
+    picked = picked.with_columns(reason=pl.when(is_read).then("reason").otherwise(pl.lit("")))
+    events = [_Event(*_held(values)) for values in picked.select("place", *ROWS).iter_rows()]
     kept = list(_kept(events, boots))
-    left_out = {event.place for event in events} - {event.place for event in kept}
+    left_out = (
+        {event.place for event in events} - {event.place for event in kept} if len(kept) < len(events) else ()
+    )
     changed = pl.DataFrame(
         {name: [getattr(event, name) for event in kept] for name in _CHANGED},
         schema={"place": pl.get_index_type(), **{name: rows.schema[name] for name in _CHANGED[1:]}},
     )
     rows = rows.update(changed, on="place", how="left")
     return rows.filter(~pl.col("place").is_in(sorted(left_out))).drop("place")
+
+
+def _held(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return values with each word held once: a storm repeats its words, and would not fit into memory."""
+    return tuple(intern(value) if isinstance(value, str) else value for value in values)
 
 
 def _kept(events: list[_Event], boots: list[tuple[int, str]]) -> Iterator[_Event]:

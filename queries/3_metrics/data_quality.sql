@@ -1,6 +1,6 @@
 -- title: What became of every row of the log
 -- grain: one row per item, in reading order
--- reads: files, rejects, events, unpaired_clears, outages, placements, scenario_window
+-- reads: files, rejects, events, unpaired_clears, outages, outage_rows, placements, scenario_window
 -- units: counts; of_count is the whole an item is part of
 -- source: model.md section 2, rule 1: read = accepted + rejected
 -- caveat: counts all ingested files of the sources that the scenario's outages come from (the report looks at
@@ -21,7 +21,7 @@ outages as (
 ),
 
 sources as (
-    select distinct source from events where event_id in (select outage_id from outages)
+    select distinct source from outage_rows where scenario = $scenario
 ),
 
 files as (
@@ -32,10 +32,6 @@ files as (
 rejects as (
     select * from rejects
     where source in (select source from sources) or not exists (select 1 from sources)
-),
-
-unpaired_clears as (
-    select * from unpaired_clears where scenario = $scenario
 ),
 
 totals as (
@@ -52,10 +48,7 @@ machines as (
 
 placed as (
     select * from placements
-    where
-        scenario = $scenario
-        and domain_id is not null
-        and placement_seed = (select first_seed from machines)
+    where scenario = $scenario and domain_id is not null and placement_seed = (select first_seed from machines)
 ),
 
 down_outages as (
@@ -97,10 +90,6 @@ uncovered as (
     from log cross join machines
 ),
 
-planned_down as (
-    select event_id from events where severity in ('down', 'app')
-),
-
 items as (
     select 1 as place, 'files' as item, '' as reason, files as count, null::bigint as of_count from totals
     union all
@@ -114,7 +103,9 @@ items as (
     from rejects cross join totals
     group by reason
     union all
-    select 6, 'clears of no open fault', '', (select count(*) from unpaired_clears), rows_accepted from totals
+    select 6, 'clears of no open fault', '', count(*), (select rows_accepted from totals)
+    from unpaired_clears
+    where scenario = $scenario
     union all
     select 7, 'outages', '', outages, null from totals
     union all
@@ -124,7 +115,7 @@ items as (
     union all
     select 9, 'planned work set aside', '', count(*), any_value(totals.outages)
     from outages cross join totals
-    inner join planned_down on planned_down.event_id = outages.outage_id
+    inner join events on event_id = outage_id and events.severity in ('down', 'app')
     where outages.severity = 'info' and outages.component = 'planned'
     having count(*) > 0
     union all
