@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -321,7 +322,8 @@ def _ingest(session: Session) -> int:
     if not all(item.rows_read for item in done):
         plain.append("no row in it: is the source right? goodput ingest --detect PATH")
     if any(item.rows_rejected for item in done):
-        plain.append('why: goodput sql "select file, row, reason, text from rejects"')
+        at = "" if session.root == DEFAULT_ROOT else f" --root {shlex.quote(str(session.root))}"
+        plain.append(f'why: goodput{at} sql "select file, row, reason, text from rejects"')
     data: dict[str, Any] = {"files": rows}
     if met is not None:
         plain += met.lines()

@@ -169,7 +169,7 @@ def _at_once(data: bytes, width: int, known: Mapping[str, int]) -> pl.DataFrame 
 
     All columns are read, because a reader of some of them does not see a row that is too long.
     """
-    if not data or width < 2 or data.isspace():
+    if not data or width < 2 or data.isspace() or data.startswith(_BOM):  # which the reader would take away
         return None
     names = [f"column_{place + 1}" for place in range(width)]
     try:

@@ -6,7 +6,7 @@ ambiguous or impossible is refused; one finer than a microsecond is refused unle
 before 2000 or after the log was taken is refused, which catches seconds read as milliseconds and the
 sentinels (9999-12-31, 1970-01-01) that databases write for "unknown".
 `parse_instant` reads one text, `parse_instants` a column; a property test keeps them equal.
-Longer than other modules, because this is all that a source may import.
+Longer than other modules, because every source imports it: one place for what all of them must keep.
 Source: ISO 8601; the rules of model.md section 2.
 """
 
@@ -114,7 +114,7 @@ class Options:
         if self.tz is not None:
             check_zone(self.tz)
         if self.year is not None and not EARLIEST.year <= self.year <= MAXYEAR:
-            raise InputError("year", f"found {self.year}", f"a year from {EARLIEST.year} on, e.g. 2025")
+            raise InputError("year", f"found {self.year}", f"{EARLIEST.year} to {MAXYEAR}, e.g. 2025")
         if self.fold is not None and self.fold not in FOLDS:
             raise InputError("fold", f"found {self.fold!r}", f"{EARLIER} or {LATER}")
         for key in ("as_of", "boot_time"):

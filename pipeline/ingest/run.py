@@ -24,7 +24,7 @@ import polars as pl
 
 from pipeline.config.rules import LOG_OPTIONS
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
-from pipeline.ingest import event_ids, sources, xids
+from pipeline.ingest import detect, event_ids, sources, xids
 from pipeline.ingest.fetch import fetch
 from pipeline.ingest.files import Found, find, open_stream, read_bytes
 from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
@@ -130,6 +130,19 @@ def ingest_file(
 
 
 def _ingest_found(
+    lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
+) -> tuple[Record, bool]:
+    try:
+        return _ingest_as(lake, source, module, found, options, log)
+    except InputError as error:
+        likely = detect.likely(found)
+        if not likely or source in likely:
+            raise
+        hint = f"it looks like {listed(likely)}: `goodput sources {likely[0]}`"
+        raise InputError(error.where, error.found, error.expected, hint) from None
+
+
+def _ingest_as(
     lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
 ) -> tuple[Record, bool]:
     sha256, parse, size = _content(lake, source, module, found, options)

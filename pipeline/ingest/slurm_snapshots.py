@@ -136,7 +136,7 @@ class Snapshots:
         except RefusedError as error:
             if str(error) == NO_ZONE:
                 raise self.options.zone_needed(self.file, str(time).strip()) from None
-            self._problem = BAD_TAKEN
+            self._problem = f"{BAD_TAKEN}: {error}"
             return
         if self._taken is not None:
             self._snapshots.append(_Snapshot(to_us(self._taken)))

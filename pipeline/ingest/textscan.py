@@ -34,7 +34,9 @@ BATCH_LINES, BATCH_BYTES = 50_000, 16 << 20
 _NEWLINE = 10
 _HEAD = 64 << 10
 _YEARLESS_AT = (
-    rb"(?:<[0-9]{1,3}>)?([A-Z][a-z]{2}|[0-9]{1,2}\xe6\x9c\x88) {1,2}([0-9]{1,2}) [0-9]{2}:[0-9]{2}:[0-9]{2}"
+    # First what containers put in front.
+    rb'(?:\{"log":"|[0-9T:.,+Z-]{20,35} std(?:out|err) [FP] )?(?:<[0-9]{1,3}>)?'
+    rb"([A-Z][a-z]{2}|[0-9]{1,2}\xe6\x9c\x88) {1,2}([0-9]{1,2}) [0-9]{2}:[0-9]{2}:[0-9]{2}"
 )
 YEARLESS = re.compile(_YEARLESS_AT)
 _YEARLESS_LINES = re.compile(rb"^" + _YEARLESS_AT, re.MULTILINE)

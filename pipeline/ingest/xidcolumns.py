@@ -39,7 +39,7 @@ _OBJECT = rf"^\{{{_VALUE}(?: ?, ?{_VALUE})* ?\}}$"
 _FIELDS = {"host": "_HOSTNAME", "us": "__REALTIME_TIMESTAMP", "teller": "_TRANSPORT", "message": "MESSAGE"}
 _KEYS = rf'"(?:{"|".join(_FIELDS.values())})"'
 _FINER = r"([.,][0-9]{6})[0-9]+"
-_CAPITALS = r"^[A-Z]{2,5}$"  # a server so named may be a zone
+_CAPITALS = r"^(?:Z|[A-Z]{2,5})$"  # a server so named may be a zone
 _ESCAPED = r"\\x0a|#012"
 _LONGEST_HOST = 255
 

@@ -212,7 +212,7 @@ def _limit(con: duckdb.DuckDBPyConnection) -> None:
     try:
         con.execute(f"set memory_limit = {_text(wanted)}")
         is_enough = memory_mib(con) >= _LEAST_MIB
-    except duckdb.Error:
+    except (duckdb.Error, ValueError):  # of -1, no limit, DuckDB makes PiB
         is_enough = False
     if not is_enough:
         expected = f"a size such as 4GiB or 25%, {_LEAST_MIB} MiB at least"

@@ -5,7 +5,7 @@ files are immutable (each run writes new names); `manifest.jsonl` says which are
 a record, because thousands of files in one command would else rewrite it thousands of times; a last line
 without its end is no line, so a stage becomes visible as a whole or not at all. It is written anew, by
 rename, when most of its lines are out of date. A killed writer leaves its temporary file, which the next run
-removes.
+removes. Longer than other modules, because no other one writes.
 
     root/raw/<source>/<file>            fetched public traces
     root/<stage>/<scope>/<hash>/*.parquet   tables of one run of a stage
@@ -20,6 +20,7 @@ removes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import itertools
@@ -70,9 +71,12 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
         _sync(path.parent)
-    except BaseException:
+    except BaseException as error:
         for left in (temporary, Path(f"{name}.wal")):  # the second is DuckDB's log
             left.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            # Libraries say what went wrong, but not where.
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
         raise
 
 

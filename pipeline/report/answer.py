@@ -135,7 +135,10 @@ def warnings(quality: Sequence[Row]) -> list[str]:
             found.append(f"{whole(row['count'])} of {whole(row['of_count'])} {item.split()[1]} {words}")
     planned = counts.get("planned work set aside")
     if planned:
-        found.append(f"{plural(planned['count'], 'outage')} of planned work, which is no failure, are left out")
+        verb = "is" if planned["count"] == 1 else "are"
+        found.append(
+            f"{plural(planned['count'], 'outage')} of planned work {verb} left out: it is no failure"
+        )
     bare = [row["share_frac"] for row in quality if row["item"] == NO_LOG and row["share_frac"]]
     if sum(bare) > UNCOVERED_FRAC:
         found.append(

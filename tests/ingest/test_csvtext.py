@@ -44,6 +44,14 @@ def test_a_short_row_is_told_from_empty_fields() -> None:
     assert table.frame.rows() == [(1, "1", None), (2, None, "1 fields, a row has 2")]
 
 
+def test_a_byte_order_mark_within_a_file_stays_where_it_is() -> None:
+    """Whichever way the rows are split, and wherever a piece begins."""
+    text = "x,y,z\n\ufeff1,2,3\n"
+    whole, ragged = frame(text), frame(text + "1\n")
+    assert whole == ragged[:1]
+    assert "\ufeff1" in whole[0]
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "x,y,z", "x,y,z\n\n", '"x",y,z\n'])
 def test_no_rows_is_an_empty_table(text: str) -> None:
     """The header is asked for its columns even then."""

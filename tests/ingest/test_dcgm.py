@@ -248,6 +248,8 @@ def test_blank_sentinels(shared_dir: Path) -> None:
     assert valid == wanted["valid"]
     assert sum(value is None for _, value in found) == wanted["null_rows"]
     assert len(found) - wanted["null_rows"] == wanted["valid_rows"]
+    used = [value for name, value in found if name == "gpu_util" and value is not None]
+    assert sum(used) / len(used) == wanted["mean_gpu_util"]
 
 
 @pytest.mark.shared
@@ -258,6 +260,7 @@ def test_the_name_in_help_may_be_another(shared_dir: Path) -> None:
     (row,) = dcgm.read(data, "f", AS_OF).events.rows(named=True)
     assert row["code"] == f"xid {wanted['xid']}"
     assert row["reason"] == f"Xid 42, {wanted['count_in_window']} within {wanted['window_s']} s"
+    assert wanted["event_time"] == f"within {wanted['window_s']} s before the scrape", "as the reason says"
     labels = {"xid": "42", "window_size_in_ms": "300000", "__name__": "DCGM_FI_DEV_XID_ERRORS_ACTIVE"}
     assert query(series(dict.fromkeys(range(10), 1), **labels)).events.height == wanted["samples"]
 

@@ -15,6 +15,7 @@ from pipeline.errors import InputError
 from pipeline.ingest import csvtext
 from pipeline.ingest.parsing import Options, Parsed
 from pipeline.ingest.sources import intervals
+from tests.ingest.mutations import survives
 
 UTC_LOG = Options(tz="UTC")
 HEADER = "node,gpu,start,end,component,reason\n"
@@ -47,6 +48,15 @@ def test_a_row_becomes_one_interval() -> None:
         "reason": "lost",
         "row": 1,
     }
+
+
+def test_a_column_that_is_wanted_itself_is_not_to_be_renamed() -> None:
+    """A missing `end` is not found in `node`, which it resembles."""
+    with pytest.raises(InputError, match="no column start and no column end") as refused:
+        read("node,domain\nn1,r1\n")
+    assert "rename" not in str(refused.value)
+    with pytest.raises(InputError, match="rename 'end_time' to 'end'"):
+        read("node,start,end_time\nn1,,\n")
 
 
 def test_columns_are_found_by_name_and_further_ones_are_ignored() -> None:
@@ -188,6 +198,11 @@ def test_neighbours_do_not_change_how_a_field_is_read() -> None:
     parsed = read(HEADER + lines)
     assert set(parsed.events["node"]) == {"007"}
     assert parsed.rejects["row"].to_list() == [25_001]
+
+
+def test_damage_gives_rows_rejects_or_one_error() -> None:
+    """Whatever is done to a file, every row is accounted for."""
+    survives(intervals, (HEADER + GOOD * 6).encode(), Options())
 
 
 cells = st.sampled_from(

@@ -139,6 +139,7 @@ def test_a_sticky_condition_has_no_end_and_takes_no_capacity(shared_dir: Path) -
     assert row["t_start"].isoformat() + "Z" == wanted["problem_start"]
     assert (row["kind"], row["t_end"], npd.ENDS) == ("onset", wanted["problem_end"], wanted["clearable"])
     assert (row["severity"] == "down") is (wanted["node_downtime_s"] > 0)
+    assert wanted["censored"] == (row["t_end"] is None)
 
 
 def test_any_damage_is_counted() -> None:

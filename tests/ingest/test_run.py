@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import config
+from pipeline import config, resources
 from pipeline.errors import CheckFailedError, InputError, NoDataError
 from pipeline.ingest import run
 from pipeline.ingest.parsing import Options, Parsed
@@ -291,3 +291,14 @@ def test_a_preset_comes_through_the_same_door(lake: Lake, tmp_path: Path) -> Non
     (record,), ran = run.stage(lake, scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 1'), quiet)
     assert (record.stage, ran) == ("synth", True)
     assert json.dumps(record.facts)
+
+
+def test_a_file_of_another_source_is_named(lake: Lake, tmp_path: Path) -> None:
+    """The error of the asked source says what it found; the hint which source knows the file."""
+    path = tmp_path / "events.txt"
+    path.write_bytes((resources.folder("samples") / "slurm-events.psv").read_bytes())
+    with pytest.raises(InputError, match="it looks like slurm-events"):
+        run.ingest(lake, "sinfo", [str(path)], Options(tz="UTC"), lambda _: None)
+    # Where the asked source is the likely one, its own hint stands.
+    with pytest.raises(InputError, match="--tz"):
+        run.ingest(lake, "slurm-events", [str(path)], Options(), lambda _: None)

@@ -14,7 +14,7 @@ from slurm_logs import GIVEN, TAKEN, broken, case, kept, refused, rows, sample
 
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_json, slurm_states
-from pipeline.ingest.parsing import NO_NODE, NOT_UTF8, Options, Parsed
+from pipeline.ingest.parsing import NO_NODE, NOT_ISO, NOT_UTF8, Options, Parsed
 from pipeline.ingest.slurm_snapshots import BAD_TAKEN, NO_STAMP
 from pipeline.ingest.sources import scontrol
 
@@ -198,7 +198,16 @@ def test_json_says_itself_when_it_was_taken() -> None:
     with pytest.raises(InputError, match="--as-of"):
         read(unset, Options())
     late = json.dumps({"nodes": [NODE], "last_update": 1741564800 * 1000})
-    assert refused(read(late)) == [BAD_TAKEN]
+    assert refused(read(late)) == [f"{BAD_TAKEN}: {NOT_ISO}"]
+
+
+def test_json_below_records_in_text_is_refused_and_not_passed_over() -> None:
+    """One way or the other per file: else the nodes of the JSON would be lost without a word."""
+    text = "NodeName=n1 State=DOWN\n   Reason=x [root@2025-03-10T05:00:00]\n\n"
+    for indent in (None, 1):
+        parsed = read(text + json.dumps({"nodes": [NODE]}, indent=indent))
+        assert refused(parsed) == [scontrol.JSON_BELOW]
+        assert parsed.rows_read == 2
 
 
 def test_json_of_several_snapshots_is_one_fault_with_its_end() -> None:
@@ -257,6 +266,11 @@ def test_public_stamp_without_a_year(shared_dir: Path) -> None:
         (event,) = rows(read(data, options))
         assert event["t_start"].isoformat() == expected["with_year_2016"]
         assert (event["code"], event["reason"]) == (expected["base_state"], expected["reason"])
+        assert f"{event['t_start']:%m-%dT%H:%M:%S}" == expected["reason_time"].partition(",")[0]
+    assert expected["not_responding"], "the suffix hides no state: the node is down"
+    assert event["severity"] == "down"
+    assert f"[{expected['reason_user']}@" in data.decode()
+    assert expected["reason_user"] not in event["reason"], "who set it is no part of the reason"
 
 
 @pytest.mark.shared

@@ -15,7 +15,8 @@ from slurm_logs import GIVEN, TAKEN, broken, case, kept, refused, rows, sample
 
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import NO_NODE, NOT_UTF8, Options, Parsed
+from pipeline.ingest.clock import ZONE_WORD
+from pipeline.ingest.parsing import NO_NODE, NO_SUCH, NOT_UTF8, Options, Parsed
 from pipeline.ingest.slurm_snapshots import BAD_TAKEN, NO_HOSTS, NO_STAMP
 from pipeline.ingest.sources import sinfo
 
@@ -76,7 +77,7 @@ def test_each_listing_has_its_own_time() -> None:
     parsed = read(text)
     assert [row["t_start"] for row in rows(parsed)] == [datetime(2025, 3, 10, 7), AT]
     assert parsed.events["as_of"].to_list() == [datetime(2025, 3, 10, 7), AT]
-    assert refused(parsed) == [BAD_TAKEN] * 2
+    assert refused(parsed) == [f"{BAD_TAKEN}: {NO_SUCH}", f"{BAD_TAKEN}: {ZONE_WORD}"]
 
 
 @pytest.mark.parametrize(
@@ -416,6 +417,10 @@ def test_public_long_listing(shared_dir: Path) -> None:
     assert {row["t_start"].isoformat() for row in found} == {expected["capture_local"]}
     assert {row["code"] for row in found} == {expected["base_state"]}
     assert {row["reason"] for row in found} == {expected["reason"] + " (since before)"}
+    assert expected["interval_start"].startswith("unknown"), "which the words in brackets say"
+    assert expected["not_responding"]
+    assert {row["severity"] for row in found} == {"down"}, "a star behind the state changes nothing"
+    assert expected["partition"] not in {row["node"] for row in found}
 
 
 @pytest.mark.shared

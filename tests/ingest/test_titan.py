@@ -136,6 +136,8 @@ def test_d03_faults_without_a_span_are_counted(shared_dir: Path) -> None:
     spans = events.filter(pl.col("kind") == "interval")
     assert (spans["t_end"] - spans["t_start"]).dt.total_seconds().sum() == wanted["exposure_s"]
     assert spans["gpu_name"].to_list() == [wanted["first_SN"]]
+    assert wanted["SN_type"] == "string"
+    assert events["gpu_name"].dtype == pl.String
 
 
 @pytest.mark.shared

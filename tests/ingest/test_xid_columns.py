@@ -44,6 +44,8 @@ PREFIXES = [
     "Mar  2 1:00:00 gpu-1 kernel: ",
     "Mar  2 12:00:00 gpu-1 gpud[3]: ",
     "[129600.000000] ",
+    "2025-03-02T12:00:00 Z kernel: ",
+    "2025-03-02T12:00:00 UTC-1 kernel: ",
 ]
 REST = [
     "[1.5] NVRM: The NVIDIA GPU 0000:b3:00.0",

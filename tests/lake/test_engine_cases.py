@@ -168,7 +168,7 @@ def test_e06_memory_is_half_of_the_machine_or_as_said(monkeypatch: pytest.Monkey
         monkeypatch.setenv(sql.MEMORY, said)
         with sql.connect() as con:
             assert sql.memory_mib(con) == mib
-    for bad in ("much", "4", "'", "1KiB", "0%"):
+    for bad in ("much", "4", "'", "1KiB", "0%", "-1", "5000TiB"):
         monkeypatch.setenv(sql.MEMORY, bad)
         with pytest.raises(InputError, match="GOODPUT_MEMORY: found"):
             sql.connect()

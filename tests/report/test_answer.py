@@ -124,6 +124,15 @@ def test_a_main_reason_is_said_to_be_that_of_most_rows_only_when_it_is(
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "told"), [(1, "1 outage of planned work is"), (3, "3 outages of planned work are")]
+)
+def test_planned_work_that_is_set_aside_is_told(count: int, told: str) -> None:
+    """One outage is, several are left out."""
+    item = {"item": "planned work set aside", "count": count, "of_count": 10, "share_frac": 0.1, "reason": ""}
+    assert answer.warnings([*quality(), item]) == [f"{told} left out: it is no failure"]
+
+
 def test_a_tie_names_both_policies() -> None:
     """When two policies keep exactly the same, the lead sentence names both."""
     assert answer.lead([{**ROW, "lead_frac": 0.0}]).startswith("ntp and dp-drop keep most of the pool")

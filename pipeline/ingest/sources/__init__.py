@@ -3,12 +3,12 @@
 A module holds a docstring (its first line is what `goodput sources` prints), `VERSION`, `TITLE`, `LICENSE`,
 `HOMEPAGE`, `PUBLIC` (file name -> PublicFile; empty without a public file), `read(data, file, options)` and,
 when its times are days since a start, `DAY_0`. What a user needs to know: `EXPORT`, the exact commands that
-take the log from the system (empty for a public trace), `FLAGS`, the options of `goodput ingest` that it may
-ask for, `TRAPS`, one sentence each; and `ENDS`: whether the log tells when a fault ends (one that does not
-leaves that to the scenario's assumed repair times). `PLANNED = "down"`, where it stands, says that planned
-work is among the failures of the trace; elsewhere it is none. `looks_like(head)` says whether the first
-64 KiB of a file are of this format; it serves `--detect` only, since a format is always declared. There is no
-registry; a module that breaks this contract is named, with what it lacks.
+take the log from the system (empty where `goodput fetch` does), `FLAGS`, the options of `goodput ingest` that
+it may ask for, `TRAPS`, one sentence each; and `ENDS`: whether the log tells when a fault ends (one that does
+not leaves that to the scenario's assumed repair times). `PLANNED = "down"`, where it stands, says that
+planned work is among the failures of the trace; elsewhere it is none. `looks_like(head)` says whether the
+first 64 KiB of a file are of this format; it serves `--detect` only, since a format is always declared. There
+is no registry; a module that breaks this contract is named, with what it lacks.
 """
 
 from __future__ import annotations

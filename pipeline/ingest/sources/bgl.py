@@ -28,7 +28,10 @@ TITLE = "Blue Gene/L and Thunderbird logs (loghub)"
 LICENSE = "research and academic use only; keep the notice of loghub"
 HOMEPAGE = "https://github.com/logpai/loghub"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "curl -LO https://zenodo.org/records/8196385/files/BGL.zip && unzip BGL.zip    # BGL.log\n"
+    "curl -LO https://zenodo.org/records/8196385/files/Thunderbird.tar.gz && tar xzf Thunderbird.tar.gz"
+)
 FLAGS = ()
 TRAPS = (
     "Only a tag other than - is an alert: the words FATAL and FAILURE of a line are not.",

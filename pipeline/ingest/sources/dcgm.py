@@ -11,6 +11,7 @@ event, 0 is no recovery, and repeats are invisible: counts are lower bounds. A s
 that of the series; a windowed count is known by its labels xid and window_size_in_ms. The step is the
 smallest distance of two instants of the file. Blank values (2147483632 and up, 9223372036854775792 and up,
 140737488355328 and up) are no readings.
+Longer than other modules: text and JSON tell of the same gauges, and share all but their parsing.
 Source: dcgm-exporter issues 95, 190, 239, 418 and 500; DCGM's dcgm_structs.h; Prometheus' HTTP API.
 """
 

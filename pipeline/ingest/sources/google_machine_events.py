@@ -34,8 +34,8 @@ LICENSE = "CC-BY-4.0"
 HOMEPAGE = "https://github.com/google/cluster-data"
 PUBLIC: dict[str, PublicFile] = {}
 EXPORT = (
-    "2011: gsutil cp gs://clusterdata-2011-2/machine_events/part-00000-of-00001.csv.gz .\n"
-    "2019: gsutil cp 'gs://clusterdata_2019_a/machine_events-*.json.gz' ."
+    "gsutil cp gs://clusterdata-2011-2/machine_events/part-00000-of-00001.csv.gz .    # 2011\n"
+    "gsutil cp 'gs://clusterdata_2019_a/machine_events-*.json.gz' .    # 2019, cell a"
 )
 FLAGS = ("boot_time",)
 TRAPS = (

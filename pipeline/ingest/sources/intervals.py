@@ -135,7 +135,8 @@ def _header(names: list[str], file: str) -> dict[str, int]:
     where = f"{file} header"
     missing = [name for name in REQUIRED if name not in header]
     if missing:
-        close = {name: difflib.get_close_matches(name, header, n=1, cutoff=0.5) for name in missing}
+        free = [name for name in header if name not in (*REQUIRED, *OPTIONAL)]
+        close = {name: difflib.get_close_matches(name, free, n=1, cutoff=0.5) for name in missing}
         renames = [f"{found[0]!r} to {name!r}" for name, found in close.items() if found]
         hint = f"rename {', '.join(renames)}" if renames else ""
         if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):

@@ -36,7 +36,10 @@ TITLE = "Mira RAS events and maintenance (Argonne Leadership Computing Facility,
 LICENSE = "public data of the ALCF; periods: LogAider (University of Chicago)"
 HOMEPAGE = "https://github.com/disheng222/LogAider"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "git clone --depth 1 https://github.com/disheng222/LogAider    # schema/maintenance_periods.txt\n"
+    "# RAS events: a CSV a year from the public data portal of the ALCF, by hand"
+)
 FLAGS = ("tz", "fold")
 TRAPS = (
     "Read the periods of maintenance too, into the same cluster, or each Monday's stop counts as failures.",

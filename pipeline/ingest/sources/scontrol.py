@@ -40,6 +40,7 @@ TRAPS = (
 ENDS = True
 
 NO_RECORD = "a part of a node's record without its NodeName"
+JSON_BELOW = "JSON below text: give it a file of its own"
 
 _NODE = re.compile(r"NodeName=(\S*)")
 # Over several lines State begins one, which tells it from a word in free text.
@@ -73,6 +74,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             record_is_text = record_is_text and is_text
         elif not line.startswith("#") and _PART.search(line):
             found.refuse(NO_RECORD, line)
+        elif line.startswith("{"):
+            found.refuse(JSON_BELOW, line)
     if record:
         _record(found, record, is_text=record_is_text)
     if not has_records:

@@ -43,7 +43,13 @@ TITLE = "Spot machine traces (Bamboo, Oobleck, Parcae, SkyPilot)"
 LICENSE = "MIT (Bamboo, Oobleck, Parcae); none stated (SkyPilot)"
 HOMEPAGE = "https://github.com/uclasystem/bamboo"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "git clone --depth 1 https://github.com/uclasystem/bamboo    # traces/*.csv, traces/gcloud/*.txt\n"
+    "git clone --depth 1 -b sosp23-artifact https://github.com/SymbioticLab/Oobleck"
+    "    # tools/simulator/traces/*.csv\n"
+    "git clone --depth 1 https://github.com/JF-D/Parcae    # aws/traces/*/trace_*.txt\n"
+    "git clone --depth 1 https://github.com/skypilot-org/spot-traces"
+)
 FLAGS = ("boot_time", "tz", "fold")
 TRAPS = (
     "It tells of capacity, not of failures: never read it together with a log of faults unsaid.",

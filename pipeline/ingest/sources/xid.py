@@ -21,7 +21,7 @@ import polars as pl
 
 from pipeline.errors import InputError
 from pipeline.ingest import journal, xids
-from pipeline.ingest.clock import years_of
+from pipeline.ingest.clock import month_of, years_of
 from pipeline.ingest.documents import node_needed
 from pipeline.ingest.kernellog import YEARLESS, Told, is_stamped, told, told_by_export, when
 from pipeline.ingest.parsing import (
@@ -77,6 +77,8 @@ _WANTED = re.compile(
     rb'Xid|fallen off the bus|The NVIDIA GPU|PCI ID:|installed in this system|loading NVIDIA|"MESSAGE" ?: ?\['
     rb"|hardware errors? ?(?:\(|detected)|hardware errors detected|GPU reset|STATUS="
 )
+_BOM = b"\xef\xbb\xbf"
+_HALF_YEAR = 6  # months
 _TELLS_MORE = ("NVRM: (PCI ID", "NVRM: installed", "NVRM: fallen off")
 _OTHER_MESSAGE = re.compile(r"installed in this system(?! has\s*$)")
 
@@ -131,14 +133,24 @@ def _is_log(head: bytes) -> bool:
     return any(is_stamped(line) for line in lines[:1000])
 
 
+def _year_beside(year: int, month: int, known: Told) -> int:
+    """Return the year of a line that stands in a run of a month, out of order if its month is another."""
+    try:
+        ahead = month_of(known.parts[1] or "") - month
+    except RefusedError:
+        return year  # it is refused where it is read
+    return year + (ahead < -_HALF_YEAR) - (ahead > _HALF_YEAR)
+
+
 class _Begun:
-    """A stream of which the first piece was read ahead."""
+    """A stream of which the first piece was read ahead; a byte order mark is no part of its first line."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
         self.head = b""
-        while len(self.head) < journal.HEAD_BYTES and (piece := stream.read(PIECE)):
+        while len(self.head) < journal.HEAD_BYTES + len(_BOM) and (piece := stream.read(PIECE)):
             self.head += piece
+        self.head = self.head.removeprefix(_BOM)
         self._held: bytes | None = self.head
 
     def read(self, size: int = -1, /) -> bytes:
@@ -220,13 +232,20 @@ class _Reader:
         """Return the rows, dated, in file order."""
         self._flush()
         if self._late or self._waiting:
-            years = years_of(self._scan.days, self._options, self._file)[::2]  # of the first day of each run
+            days = self._scan.days
+            years = years_of(days, self._options, self._file)[::2]  # of the first day of each run
+            months = [month for month, _ in days[::2]]
             for row, known, run in self._late:
-                self._place(row, known, years[run] if run >= 0 else None)
-            told_years = pl.DataFrame({"run": range(len(years)), "year": [f"{year:04}" for year in years]})
+                self._place(row, known, _year_beside(years[run], months[run], known) if run >= 0 else None)
+            runs = pl.DataFrame(
+                {"year": years, "month": months}, schema={"year": pl.Int64, "month": pl.Int64}
+            )
             for rows in self._waiting:
-                known_years = rows.join(told_years.with_columns(pl.col("run").cast(pl.Int64)), on="run")
-                self._date(known_years.with_columns(stamp=pl.concat_str("year", "stamp")))
+                dated = rows.join(runs.with_row_index("run").cast({"run": pl.Int64}), on="run")
+                ahead = pl.col("stamp").str.slice(1, 2).cast(pl.Int64) - pl.col("month")
+                year = pl.col("year") + (ahead < -_HALF_YEAR).cast(pl.Int64) - (ahead > _HALF_YEAR)
+                told_year = year.cast(pl.String).str.zfill(4)
+                self._date(dated.with_columns(stamp=pl.concat_str(told_year, "stamp")))
         self._date_rows()
         return pl.concat([pl.DataFrame(schema=ROWS), *self._dated]).sort("row")
 
