@@ -77,8 +77,8 @@ golden: $(DEV) ## rewrite the golden files; read their diff before you commit it
 docs: $(DEV) ## rewrite the parts of the READMEs that say what the code says
 	$(BIN)/python -m tests.docs
 
-bench: $(DEV) ## timings
-	$(BIN)/python -m tests.bench
+bench: $(DEV) ## timings; SIZES="5000 10000000": MB of syslog, rows of outages
+	$(BIN)/python -m tests.bench $(SIZES)
 
 lock: ## renew both lock files to the newest versions pyproject.toml allows (needs uv)
 	$(call compile,build,requirements.lock,)

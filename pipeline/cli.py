@@ -113,6 +113,9 @@ def parser() -> argparse.ArgumentParser:
     ingest.add_argument(
         "--topology", type=Path, metavar="FILE", help="which domain each node of the cluster lies in"
     )
+    ingest.add_argument(
+        "--topology-label", metavar="LABEL", help="label of Kubernetes nodes (.json) that names their domain"
+    )
     ingest.add_argument("--strict", action="store_true", help="exit 1 when a row is rejected")
     fetch = chosen.add_parser("fetch", help="a public trace into the root's raw folder")
     fetch.add_argument("source", metavar="SOURCE", help="a name from `goodput sources`")

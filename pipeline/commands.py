@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -277,7 +278,9 @@ def _ingest(session: Session) -> int:
         raise InputError(
             "ingest", "no path", "a file, a folder, a glob or -", "goodput ingest SOURCE PATH..."
         )
-    given = topology.read(asked.topology) if asked.topology else None
+    if asked.topology_label and not asked.topology:
+        raise InputError("--topology-label", "given without --topology", "--topology FILE")
+    given = topology.read(asked.topology, asked.topology_label) if asked.topology else None
     met: topology.Meeting | None = None
     options = Options.of(
         tz=asked.tz,
@@ -306,6 +309,7 @@ def _ingest(session: Session) -> int:
             "rows_accepted": item.rows_accepted,
             "rows_rejected": item.rows_rejected,
             "skipped": item.skipped,
+            "notes": item.record.facts.get("notes", []),
         }
         for item in done
     ]
@@ -314,10 +318,12 @@ def _ingest(session: Session) -> int:
         f"{item.rows_rejected:,} rejected" + (" (ingested before)" if item.skipped else "")
         for item in done
     ]
+    plain += [f"{row['file']}: {note}" for row in rows for note in row["notes"]]
     if not all(item.rows_read for item in done):
         plain.append("no row in it: is the source right? goodput ingest --detect PATH")
     if any(item.rows_rejected for item in done):
-        plain.append('why: goodput sql "select file, row, reason, text from rejects"')
+        at = "" if session.root == DEFAULT_ROOT else f" --root {shlex.quote(str(session.root))}"
+        plain.append(f'why: goodput{at} sql "select file, row, reason, text from rejects"')
     data: dict[str, Any] = {"files": rows}
     if met is not None:
         plain += met.lines()

@@ -103,6 +103,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             TEXT,
             "GPU as the log names it, a PCI address or UUID; null when it does not",
         ),
+        ("gpu_uuid", TEXT, "its UUID, where the log gives that beside another gpu_name"),
         ("domain", TEXT, "scale-up domain as the log names it; null when it does not"),
         ("severity", TEXT, "down, degraded, app or info, as the source says"),
         ("scope", TEXT, "gpu, node or domain: what the fault takes out"),
@@ -111,7 +112,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("reason", TEXT, "the log's own words"),
         ("file", TEXT, "name of the file the row stands in"),
         ("row", INT, "place of the row in its file, from 1"),
-        ("as_of", TIME, "instant the log was taken, UTC, as said at ingest; null: not said"),
+        ("as_of", TIME, "instant up to which the log knows, UTC: its own, else as said; null: neither"),
     ),
     "rejects": _columns(
         ("source", TEXT, "log format the file was read as"),
@@ -131,7 +132,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         ("ingested_at", TIME, "when the file was read, UTC"),
     ),
     "outages": _columns(
-        ("outage_id", TEXT, "the onset's event_id; assumed-app-N for an assumed app-level fault"),
+        (
+            "outage_id",
+            TEXT,
+            "event_id of the onset, in the log that is sure of the whole node; assumed-app-N when assumed",
+        ),
         _SCENARIO,
         ("node", TEXT, "server; null when the fault is of a domain, or an assumed app-level fault"),
         ("gpu", INT, "GPU index within the node; null: the whole node"),
@@ -139,9 +144,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _START,
         _END,
         ("duration_s", FLOAT, "length in seconds as logged; up to the window's end when still open"),
-        ("component", TEXT, "what failed"),
+        ("component", TEXT, "what failed, as the log says that tells most"),
         ("severity", TEXT, "down, degraded, app or info after the scenario's choice"),
-        ("reason", TEXT, "the log's own words"),
+        ("reason", TEXT, "that log's own words"),
         ("is_censored", BOOL, "still open at the window's end"),
         (
             "end_origin",
@@ -269,7 +274,11 @@ TABLES["outage_rows"] = _columns(
     _SCENARIO,
     ("outage_id", TEXT, "the outage"),
     ("event_id", TEXT, "a row that it was made of"),
-    ("part", TEXT, "onset, repeat, clear or interval of the outage's own log; cause: a fault laid to it"),
+    (
+        "part",
+        TEXT,
+        "onset, repeat, clear, interval; again: an open one told again; same: of another log; cause",
+    ),
     ("source", TEXT, "log format"),
     ("file", TEXT, "file the row stands in"),
     ("row", INT, "place of the row in its file, from 1"),
@@ -278,6 +287,14 @@ TABLES["outage_rows"] = _columns(
     ("gpu_name", TEXT, "GPU as the log names it"),
     ("code", TEXT, "the fault's identity in the log"),
     ("reason", TEXT, "the log's own words"),
+)
+TABLES["outage_parts"] = _columns(
+    _SCENARIO,
+    ("outage_id", TEXT, "the outage, one that takes GPUs away"),
+    ("node", TEXT, "server; null when the fault is of a domain"),
+    ("gpu", INT, "GPU index within the node; null: the whole node"),
+    _START,
+    _END,
 )
 TABLES["worst_nodes"] = _columns(
     _SCENARIO,
@@ -313,6 +330,7 @@ TABLE_MEANING = {
     "splits": "outcomes of every policy and batch rule at many spare counts",
     "stops": "what stopped each job and what that cost, for policies as listed and at their best splits",
     "outage_rows": "which rows of which logs made each outage",
+    "outage_parts": "what each outage takes: the node or a GPU, and when",
     "worst_nodes": "the worst hundredth of the nodes by downtime, at least one",
     "what_ifs": "outcomes at each policy's best split when something were different",
     "runs": "runs of stages",

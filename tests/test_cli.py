@@ -69,6 +69,15 @@ def goodput(case: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tup
     return call
 
 
+def test_the_question_for_rejects_names_the_root(
+    goodput: Callable[..., tuple[int, str, str]], case: Path
+) -> None:
+    """The command that is advised reads the tables that were just written."""
+    (case / "bad.csv").write_text("node,start,end\nn1,soon,\n")
+    code, out, _ = goodput("ingest", "intervals", str(case / "bad.csv"), "--tz", "UTC")
+    assert (code, out.splitlines()[-1].split(' sql "')[0]) == (0, f"why: goodput --root {case / 'root'}")
+
+
 def ran(goodput: Callable[..., tuple[int, str, str]], case: Path) -> list[str]:
     """Run the case and return the stages that ran."""
     code, out, err = goodput("--json", "-q", "run", str(case / "case.toml"))

@@ -44,6 +44,12 @@ class Drop:
     fold: str | None = _key("earlier or later, for times that a clock change repeats", None)
     xid_table: str | None = _key("file of meanings of Xid codes, relative to this file", None)
     cluster: str | None = _key("the cluster the logs belong to", None)
+    topology: str | None = _key(
+        "file that says which domain each node of the cluster lies in, relative to this file; read anew each "
+        "time, and no log where it lies among them",
+        None,
+    )
+    topology_label: str | None = _key("label of Kubernetes nodes (.json) that names their domain", None)
     strict: bool = _key("a rejected row makes the batch end with 1", default=False)
 
     def options(self, folder: Path) -> Options:
@@ -55,7 +61,7 @@ class Drop:
         from pipeline.ingest.parsing import Options
 
         given = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        for key in ("source", "path", "strict"):
+        for key in _NOT_OPTIONS:
             del given[key]
         if self.xid_table is not None:
             given["xid_table"] = xids.text_of(folder / self.xid_table, "xid_table")
@@ -91,6 +97,7 @@ class Batch:
 
 
 _NOT_KEYS = ("path", "drops")
+_NOT_OPTIONS = ("source", "path", "strict", "topology", "topology_label")
 
 
 def read(path: Path) -> tuple[Path, dict[str, Any]]:
@@ -158,6 +165,8 @@ def _drop(where: str, raw: Any, folder: Path) -> Drop:
     if not drop.path or "://" in drop.path:
         hint = "let another job copy the files into a folder" if drop.path else ""
         raise InputError(f"{where} path", f"found {drop.path!r}", "a folder, file or glob", hint)
+    if drop.topology_label is not None and drop.topology is None:
+        raise InputError(f"{where} topology_label", "given without topology", "only with topology")
     try:
         sources.load(drop.source)
         drop.options(folder)

@@ -22,6 +22,7 @@ PLACEMENTS = ("random", "listed", "topology")
 STARTS = ("clean", "steady")
 FOLDS = ("earlier", "later")
 CORRELATIONS = ("preset", "none")
+PLANNED_IGNORE, PLANNED_DOWN = PLANNED = ("ignore", "down")
 INTERVAL_RULES = ("young", "daly")
 OVERHEAD_RULES = ("model",)
 STEP_TIMES = ("ideal", "table", "model")
@@ -82,6 +83,9 @@ class Trace:
     as_of: str | None = _key("instant the log was taken; no event may be later", None)
     boot_time: str | None = _key("instant of boot, for seconds since boot", None)
     node: str | None = _key("server of a log that names none; @file: its file's name", None)
+    xid_table: str | None = _key(
+        "meanings of Xid codes in place of the shipped ones, a CSV relative to the scenario file", None
+    )
     window_d: tuple[float, float] | None = _key("[from, to] in days since the source's day 0", None)
     window: tuple[str, str] | None = _key("[from, to] as ISO instants with a zone", None)
     preset: str | None = _key("synthetic failures, a name from `goodput presets`", None)
@@ -111,12 +115,19 @@ class Trace:
     )
     start: str = _key("clean: no GPU is down at t = 0; steady: rates have run before", "clean", words=STARTS)
     severity: dict[str, str] = field(
-        default_factory=dict, metadata={"doc": "component or reason -> down, degraded, app or info"}
+        default_factory=dict,
+        metadata={"doc": 'component, code ("xid 79") or reason -> down, degraded, app or info'},
     )
     may_compute: tuple[str, ...] = _key(
         "components or reasons that may leave a node computing: the report shows the headline both ways", ()
     )
-    exclude: tuple[str, ...] = _key("components or reasons that are left out", ())
+    exclude: tuple[str, ...] = _key("components, codes or reasons that are left out", ())
+    planned: str | None = _key(
+        "down: planned work counts as the log says; ignore: it is no failure; left out: ignore, but down "
+        "where a trace of failures has it among them",
+        None,
+        words=PLANNED,
+    )
     assumed_repair_h: dict[str, float] = field(
         default_factory=dict,
         metadata={
@@ -184,6 +195,11 @@ class Cluster:
     placement_seeds: tuple[int, ...] = _key("seeds of random placements", (0,), low=0, high=MOST_SEED)
     topology: str | None = _key(
         "file that says which domain each node lies in; left out: the one that was ingested with the log",
+        None,
+    )
+    topology_label: str | None = _key(
+        "label of Kubernetes nodes that names the domain, for a topology in JSON; left out: the first known "
+        "one that all nodes with GPUs have",
         None,
     )
     uneven_domains: str | None = _key(

@@ -34,7 +34,7 @@ def check(where: str, scenario: Scenario, given: Collection[str]) -> None:
 
 
 # What a log does not say itself, as `goodput ingest` takes it.
-LOG_OPTIONS = ("tz", "year", "fold", "as_of", "boot_time", "node")
+LOG_OPTIONS = ("tz", "year", "fold", "as_of", "boot_time", "node", "xid_table")
 
 # Keys of [trace] that belong to some kinds of trace only.
 _ONLY_WITH = {
@@ -145,7 +145,7 @@ def topology_of(scenario: Scenario) -> Fitted:
     where, cluster = f"{scenario.path.name} [cluster] topology", scenario.cluster
     assert scenario.topology_path is not None, "asked of a scenario with a topology"
     assert cluster.layout is not None, "made when the scenario is read"
-    found = topology_files.read(scenario.topology_path, where)
+    found = topology_files.read(scenario.topology_path, where, cluster.topology_label)
     if found.sha256 != cluster.layout.sha256:
         raise InputError(where, "changed during the run", "one topology for a run", "run again")
     return fit(found, cluster.gpus_per_node, cluster.domain_size, cluster.uneven_domains or REFUSE, where)
@@ -171,15 +171,16 @@ def with_topology(place: str, trace: Trace, cluster: Cluster, file: Path | None)
     if file is None:
         if not cluster.nodes:
             raise InputError(f"{place}: nodes", "missing", "the key 'nodes'", "or give a topology")
-        if cluster.uneven_domains is not None:
-            raise InputError(f"{place} uneven_domains", "given without a topology", "only with a topology")
+        for key in ("uneven_domains", "topology_label"):
+            if getattr(cluster, key) is not None:
+                raise InputError(f"{place} {key}", "given without a topology", "only with a topology")
         return cluster
     where = f"{place} topology"
     if cluster.domain_size % cluster.gpus_per_node:
         found = f"{cluster.domain_size} GPUs with {cluster.gpus_per_node} GPUs a node"
         expected = "a multiple of gpus_per_node: in a topology a node lies in one domain"
         raise InputError(f"{place} domain_size", found, expected)
-    topology = topology_files.read(file, where)
+    topology = topology_files.read(file, where, cluster.topology_label)
     nodes = len(topology.nodes)
     if cluster.nodes not in {0, nodes}:
         found = f"{cluster.nodes}, but {topology.file} has {nodes} nodes"

@@ -3,9 +3,10 @@
 In: parts of a time as a log prints them, and the options. Out: microseconds since 1970 UTC, or RefusedError
 with the reason that stands in `rejects`. What a whole file lacks (a zone, a year, the instant of boot) is one
 InputError for the file, not one reject a row.
-Easy to get wrong: a log without years is in file order, so the year turns where the month falls back (a
-December line, then a January one); with `as_of` the last line is the latest one that is not after it. 29
-February decides: it exists in leap years only.
+Easy to get wrong: a log without years is in file order, so a step from line to line of up to half a year goes
+forward, over New Year too, and one of up to a month back is a line out of order; any other step leaves the
+year open and is the user's to resolve. With `as_of` the last line is the latest one that is not after it. A
+pause of more than eleven months is not seen. 29 February in a year without one is refused, never moved.
 Source: model.md section 2; formats of syslog (RFC 3164), ctime, dmesg.
 """
 
@@ -35,9 +36,12 @@ MONTHS = {
 }
 NO_MONTH = "no month by that name"
 ZONE_WORD = "zone given as a letter word, which names several zones"
-# A month later than the one before it by more than this is a clock set back over a turn of the year, not a
-# jump forward: lines of one file are in order but for small steps back.
-_STEP_BACK_MONTHS = 6
+_DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # of a leap year, which holds every day
+_YEAR_D = sum(_DAYS_OF)
+# From one line to the next: a log goes on, with pauses, or a line or clock goes back a little. In a year
+# without 29 February a step may look one day longer than it is.
+_FORWARD_D = 183 + 1
+_BACK_D = 31 + 1
 _LONGEST_BOOT_S = 3_153_600_000  # a century
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local clock times are counted from a local epoch
 
@@ -107,22 +111,27 @@ def since_boot_us(seconds: str, options: Options, file: str) -> int:
     return instant_us
 
 
-def years_of(days: Sequence[tuple[int, int]], options: Options, file: str) -> list[int]:
-    """Return the year of each (month, day), which stand in file order and lack it.
+def years_of(
+    days: Sequence[tuple[int, int]], options: Options, file: str, lines: Sequence[int] | None = None
+) -> list[int]:
+    """Return the year of each (month, day), which stand in file order and lack it; `lines` are their numbers.
 
-    From `year`, the year of the first line; else from `as_of`, which the last line is not after.
+    From `year`, the year of the first; else from `as_of`, which the last is not after. A day that no year has
+    gets that of the one before it: it is refused where it is read. Raise InputError where a step is so long
+    that the year is open.
     """
     if not days:
         return []
-    turns, past = [0], days[0]
-    for month, day in days[1:]:
-        turn = turns[-1]
-        if past[0] - month > _STEP_BACK_MONTHS:
-            turn += 1
-        elif month - past[0] > _STEP_BACK_MONTHS:
-            turn -= 1  # a step back over New Year, such as a clock that was set
+    turns, turn, past = [], 0, -1
+    for place, day in enumerate(days):
+        if _is_day(day):
+            if past >= 0:
+                step = _step_d(days[past], day)
+                if step is None:
+                    raise _too_far(days, past, place, file, lines)
+                turn += (step > 0 and day < days[past]) - (step < 0 and day > days[past])
+            past = place
         turns.append(turn)
-        past = (month, day)
     if options.year is not None:
         return [options.year + turn for turn in turns]
     if options.as_of is None:
@@ -130,8 +139,36 @@ def years_of(days: Sequence[tuple[int, int]], options: Options, file: str) -> li
         raise InputError(file, f"times without a year, such as {_told(days[0])}", "the year", hint)
     # A day of grace, because the zone of the log may be ahead of UTC.
     latest = options.as_of + timedelta(days=1)
-    year = latest.year if days[-1] <= (latest.month, latest.day) else latest.year - 1
-    return [year - turns[-1] + turn for turn in turns]
+    year = latest.year if days[past] <= (latest.month, latest.day) else latest.year - 1
+    return [year - turns[past] + turn for turn in turns]
+
+
+def _is_day(day: tuple[int, int]) -> bool:
+    return 1 <= day[0] <= 12 and 1 <= day[1] <= _DAYS_OF[day[0] - 1]
+
+
+def _step_d(past: tuple[int, int], day: tuple[int, int]) -> int | None:
+    """Return the days from one line to the next, negative for a step back; None when it may be either."""
+    forward = (_place_of(day) - _place_of(past)) % _YEAR_D
+    if forward <= _FORWARD_D:
+        return forward
+    return forward - _YEAR_D if _YEAR_D - forward <= _BACK_D else None
+
+
+def _place_of(day: tuple[int, int]) -> int:
+    """Return a day's place in a leap year, from 0."""
+    return sum(_DAYS_OF[: day[0] - 1]) + day[1] - 1
+
+
+def _too_far(
+    days: Sequence[tuple[int, int]], past: int, place: int, file: str, lines: Sequence[int] | None
+) -> InputError:
+    one, other = (
+        _told(days[at]) + (f" (line {lines[at]})" if lines is not None else "") for at in (past, place)
+    )
+    expected = "at most half a year forward or a month back from line to line, since the year is not told"
+    hint = "part the log between these two lines, and give each part its own --year or --as-of"
+    return InputError(file, f"times without a year that jump from {one} to {other}", expected, hint)
 
 
 def _told(day: tuple[int, int]) -> str:

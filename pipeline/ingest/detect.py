@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pipeline.errors import InputError
 from pipeline.ingest import sources
-from pipeline.ingest.files import find, open_stream
+from pipeline.ingest.files import Found, find, open_stream
 
 HEAD_BYTES = 64 << 10
 
@@ -44,15 +44,24 @@ class Detected:
 
 def detect(paths: Iterable[str]) -> list[Detected]:
     """Return what each file that the paths stand for looks like; raise InputError for a path that is none."""
-    modules = {name: sources.load(name) for name in sources.names()}
     found = []
     for item in find(paths):
         try:
-            with open_stream(item) as stream:
-                head = stream.read(HEAD_BYTES)
+            found.append(Detected(item.name, _known(item)))
         except InputError as error:
             found.append(Detected(item.name, (), error.found))
-            continue
-        known = tuple(name for name, module in modules.items() if module.looks_like(head))
-        found.append(Detected(item.name, known))
     return found
+
+
+def likely(found: Found) -> tuple[str, ...]:
+    """Return the sources that know a file's form; none when it cannot be read twice, or at all."""
+    try:
+        return () if found.path is None else _known(found)
+    except InputError:
+        return ()
+
+
+def _known(found: Found) -> tuple[str, ...]:
+    with open_stream(found) as stream:
+        head = stream.read(HEAD_BYTES)
+    return tuple(name for name in sources.names() if sources.load(name).looks_like(head))

@@ -3,7 +3,8 @@
 In: bytes that hold one JSON value, several one after the other (a watch stream), or one a line. Out: the
 values with their texts, broken ones among them; `Rows` numbers what a source accepts and refuses.
 Easy to get wrong: a value that is cut off is one broken piece, and reading goes on at the next line that
-begins an object or a list in its first column, so that one bad line costs one row and never the file. Clocks
+begins an object or a list in its first column, so that one bad line costs one row and never the file; a value
+with bytes that are not UTF-8 is broken too, since JSON has no others. Clocks
 written in Go print nanoseconds: digits beyond the microsecond are cut off, which never makes a time later.
 Source: RFC 8259; RFC 3339; MongoDB Extended JSON v2 ($date, $numberLong).
 """
@@ -26,10 +27,12 @@ from pipeline.ingest.parsing import (
     Parsed,
     RefusedError,
     Reject,
+    check_encoding,
     decode,
     events_frame,
     parse_instant,
     rejects_frame,
+    with_newlines,
 )
 from pipeline.units import to_us
 
@@ -39,6 +42,7 @@ NOT_TEXT = "a name that is not valid text"
 NOT_OBJECT = "not an object"
 
 _NEXT = re.compile(r"^[{\[]", re.MULTILINE)
+_BAD_BYTE = re.compile("[\udc80-\udcff]")
 _BETWEEN = re.compile(r"[\s,]*")
 _SUB_MICRO = re.compile(r"(\.[0-9]{6})[0-9]{1,3}(?=$|[^0-9])")
 _WRAPPERS = ("$date", "$numberLong", "$numberInt", "$numberDouble", "$oid")
@@ -66,12 +70,25 @@ class Foreign(NamedTuple):
 
 def pieces(data: bytes, file: str, expected: str) -> list[Piece]:
     """Return the JSON values of a file, broken ones among them; raise InputError when none can be read."""
-    text = decode(data, file)
-    found = list(_scanned(text))
+    check_encoding(data, file)
+    data = with_newlines(data)
+    try:
+        found = list(_scanned(data.decode("utf-8-sig")))
+    except UnicodeDecodeError:
+        # Each bad byte becomes half of a surrogate pair, which no UTF-8 text holds.
+        text = data.removeprefix(b"\xef\xbb\xbf").decode(errors="surrogateescape")
+        found = [_checked(piece) for piece in _scanned(text)]
     if all(piece.is_broken for piece in found):
+        decode(data, file)
         told = "not valid JSON" if found else "no content"
         raise InputError(file, told, expected, "the file may be cut off or of another format")
     return found
+
+
+def _checked(piece: Piece) -> Piece:
+    """Return a piece, broken if bytes stand in it that are not UTF-8."""
+    marked = _BAD_BYTE.sub("\ufffd", piece.text)
+    return piece if marked == piece.text else Piece(None, marked, is_broken=True)
 
 
 def _scanned(text: str) -> Iterator[Piece]:

@@ -4,7 +4,8 @@ In: paths as typed (file, folder, glob, `-` for standard input). Out: names for 
 (`read_bytes`), or as a stream for a log larger than memory (`open_stream`).
 Names carry no folder of the machine: a file has its own name, a file below a folder or a glob its path from
 there, so that the same log gives the same tables on every machine. Compression (.gz, .xz, .zst) is known by
-the first bytes, not by the name. Files whose names begin with a dot are left out of folders.
+the first bytes, not by the name; what was compressed in several parts is read whole, and what is cut off, or
+followed by other bytes, is refused whole. Files whose names begin with a dot are left out of folders.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from typing import BinaryIO, NamedTuple, Self, cast
 from pipeline.errors import InputError
 
 STDIN = "-"
-_GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+_ALL = _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _MAGIC = "*?["
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError)
 _HASH_AT_ONCE = 8 << 20
+_PIECE = 1 << 20
+# How readers tell that no part begins where one must: ours of xz, gzip's, zstd's.
+_BEHIND = "no part begins", "Not a gzipped file", "Unknown frame descriptor"
 
 
 class Found(NamedTuple):
@@ -51,12 +55,15 @@ def read_bytes(found: Found) -> bytes:
         data = sys.stdin.buffer.read() if found.path is None else found.path.read_bytes()
     except OSError as error:
         raise _unreadable(found, error) from None
+    if data.startswith(_ALL):
+        try:
+            stream = _uncompressing(io.BytesIO(data), data[: len(_XZ)])
+            data = b"".join(iter(lambda: stream.read(_HASH_AT_ONCE), b""))
+        except _BROKEN as error:
+            raise _damaged(found, error) from None
     if not data:
         raise _empty(found)
-    try:
-        return _uncompressed(data)
-    except _BROKEN as error:
-        raise _cut_off(found, error) from None
+    return data
 
 
 class Hashed:
@@ -83,8 +90,18 @@ class Hashed:
             return b"".join(iter(lambda: self.read(_HASH_AT_ONCE), b""))
         if not self._held:
             self._held = memoryview(self._next())
-        data, self._held = bytes(self._held[:size]), self._held[size:]
+        whole = self._held.obj
+        if isinstance(whole, bytes) and len(whole) == len(self._held) <= size:
+            data, self._held = whole, memoryview(b"")  # as it is: to copy a whole log costs time
+        else:
+            data, self._held = bytes(self._held[:size]), self._held[size:]
         return data
+
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to read, now."""
+        if not self._held:
+            self._held = memoryview(self._next())
+        return not self._held
 
     def sha256(self) -> str:
         """Return the hash of the whole content; what was not read yet is read."""
@@ -97,7 +114,7 @@ class Hashed:
         try:
             data = self._stream.read(_HASH_AT_ONCE)
         except _BROKEN as error:
-            raise _cut_off(self._found, error) from None
+            raise _damaged(self._found, error) from None
         if self._working:
             self._working.result()
         self._working = self._pool.submit(self._hash.update, data) if data else None
@@ -113,21 +130,56 @@ def open_stream(found: Found) -> Iterator[Hashed]:
             head = cast("io.BufferedReader", raw).peek(len(_XZ))[: len(_XZ)]
         except OSError as error:
             raise _unreadable(found, error) from None
-        if not head:
+        hashed = stack.enter_context(Hashed(found, _uncompressing(raw, head)))
+        if hashed.is_empty():
             raise _empty(found)
-        yield stack.enter_context(Hashed(found, _uncompressing(raw, head)))
+        yield hashed
 
 
 def _uncompressing(raw: BinaryIO, head: bytes) -> BinaryIO:
     if head.startswith(_GZIP):
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
     if head.startswith(_XZ):
-        return cast("BinaryIO", lzma.LZMAFile(raw))
+        return cast("BinaryIO", _Xz(raw))
     if head.startswith(_ZSTD):
         import pyarrow as pa
 
         return cast("BinaryIO", pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
     return raw
+
+
+class _Xz:
+    """The content of an .xz file, its parts one after the other.
+
+    Python's own reader takes no padding between parts, and is silent about other bytes behind them.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._part, self._begun = lzma.LZMADecompressor(lzma.FORMAT_XZ), b""
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end."""
+        while True:
+            if self._part.eof and not self._begin_next():
+                return b""
+            piece = b""
+            if self._part.needs_input:
+                piece, self._begun = self._begun or self._raw.read(_PIECE), b""
+                if not piece:
+                    raise EOFError("its end is missing")
+            if data := self._part.decompress(piece, size):
+                return data
+
+    def _begin_next(self) -> bool:
+        """Begin the next part; return False when there is none."""
+        left = self._part.unused_data.lstrip(b"\0")
+        while not left and (piece := self._raw.read(_PIECE)):
+            left = piece.lstrip(b"\0")
+        if left and not (left := left + self._raw.read(len(_XZ))).startswith(_XZ):
+            raise lzma.LZMAError(_BEHIND[0])
+        self._part, self._begun = lzma.LZMADecompressor(lzma.FORMAT_XZ), left
+        return bool(left)
 
 
 def _unreadable(found: Found, error: OSError) -> InputError:
@@ -138,7 +190,10 @@ def _empty(found: Found) -> InputError:
     return InputError(found.name, "an empty file", "a log", "check that the copy or the pipe is whole")
 
 
-def _cut_off(found: Found, error: Exception) -> InputError:
+def _damaged(found: Found, error: Exception) -> InputError:
+    if any(told in str(error) for told in _BEHIND):
+        expected, hint = "compressed content to its end", "remove what stands behind it, or copy it again"
+        return InputError(found.name, "other bytes behind its compressed content", expected, hint)
     hint = "the file may be cut off: copy it again"
     return InputError(found.name, f"cannot be uncompressed ({error})", "a whole file", hint)
 
@@ -189,16 +244,3 @@ def _before_magic(path: Path) -> list[str]:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
-
-
-def _uncompressed(data: bytes) -> bytes:
-    if data.startswith(_GZIP):
-        return gzip.decompress(data)
-    if data.startswith(_XZ):
-        return lzma.decompress(data)
-    if data.startswith(_ZSTD):
-        import pyarrow as pa
-
-        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            return bytes(stream.read())
-    return data

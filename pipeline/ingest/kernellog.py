@@ -1,7 +1,8 @@
 """What stands in front of a kernel message: its time, the server, and who told it.
 
 In: a line of a kernel log in any of its forms: syslog with and without year, ISO 8601 and RFC 5424, journald
-as text and JSON, dmesg (seconds since boot, -T, -x, --time-format iso), /dev/kmsg, Talos, container logs.
+as text, dmesg (seconds since boot, -T, -x, --time-format iso), /dev/kmsg, Talos, container logs; or an entry
+of journald, JSON or export.
 Out: `Told`: where the message begins, and the parts of the time; `when` makes an instant of them.
 Easy to get wrong: the form may change from line to line, so each line is judged by itself. A wall clock wins
 over seconds since boot on the same line. Containers write their own time in front, which is that of the
@@ -13,12 +14,12 @@ Source: RFC 3164, RFC 5424; man pages of dmesg(1), journalctl(1); Linux Document
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pipeline.ingest import journal
 from pipeline.ingest.clock import NO_MONTH, ZONE_WORD, epoch_us, month_of, since_boot_us
 from pipeline.ingest.parsing import NO_SUCH, Options, RefusedError
 
@@ -26,6 +27,7 @@ NO_TIME = "no timestamp"
 BAD_WEEKDAY = "the weekday does not fit the date"
 BAD_HOST = "no server's name where one is due"
 BROKEN_JSON = "a cut-off or broken JSON object"
+BROKEN_EXPORT = "a cut-off entry of the journal"
 NOT_KERNEL = "told by another program than the kernel"
 
 ISO, YEARLESS, DATED, BOOT, EPOCH, NONE = "iso", "yearless", "dated", "boot", "epoch", ""
@@ -34,7 +36,7 @@ _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = r"([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
 _ISO_TIME = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?"
-    r"(?: ?(?:Z|UTC)\b| ?[+-][0-9]{2}:?[0-9]{2}\b)?"
+    r"(?: ?(?:Z|UTC)\b(?![.-])| ?[+-][0-9]{2}:?[0-9]{2}\b)?"  # a server may be named UTC-1
 )
 _ISO = re.compile(rf"(?:[A-Z][a-z]{{2}} )?\[?({_ISO_TIME})\]?:?(?: ([A-Z]{{2,5}})(?= \S+ \S+:))?")
 _SYSLOG = re.compile(rf"([A-Z][a-z]{{2}}|[0-9]{{1,2}}月) +([0-9]{{1,2}}) (?:([0-9]{{4}}) )?{_CLOCK}(?= |$)")
@@ -165,7 +167,9 @@ def _iso(prefix: str) -> _Found | None:
     hit = _ISO.match(prefix)
     if hit is None:
         return None
-    return ISO, (f"{hit[1]} {hit[2]}" if hit[2] else hit[1],), hit.end()
+    if hit[2] is None or _ZONED.search(hit[1], 19):  # behind a zone stands the server, capitals or not
+        return ISO, (hit[1],), hit.start(2) - 1 if hit[2] else hit.end()
+    return ISO, (f"{hit[1]} {hit[2]}",), hit.end()
 
 
 def _ctime(prefix: str) -> _Found | None:
@@ -255,18 +259,17 @@ def _check_weekday(word: str, year: int, month: int, day: int) -> None:
         raise RefusedError(BAD_WEEKDAY)
 
 
-# --- JSON --------------------------------------------------------------------------------------------------
+# --- entries -----------------------------------------------------------------------------------------------
 
 
 def _from_json(line: str, claim: Claim) -> tuple[bool, Told | None]:
     """Return whether a line is an entry of journald or of a container's log, and what it tells."""
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        start = claim(line)
-        return True, None if start < 0 else Told(line[start:], refused=BROKEN_JSON)
+        entry = journal.of_json(line)
+    except journal.BrokenError:
+        return True, _broken(line, claim, BROKEN_JSON)
     if "MESSAGE" in entry:
-        return True, _from_journal(entry, claim)
+        return True, _from_entry(journal.of_fields(entry), claim)
     text, time = entry.get("log"), entry.get("time")
     if isinstance(text, str) and isinstance(time, str):
         inner = told(text.rstrip("\n"), claim) if not text.startswith("{") else None
@@ -276,31 +279,28 @@ def _from_json(line: str, claim: Claim) -> tuple[bool, Told | None]:
     return False, None
 
 
-def _from_journal(entry: dict[str, Any], claim: Claim) -> Told | None:
-    text = _text_of(entry["MESSAGE"])
+def told_by_export(data: bytes, claim: Claim) -> Told | None:
+    """Return what `told` does, of an entry of journald in export format."""
+    try:
+        return _from_entry(journal.of_export(data), claim)
+    except journal.BrokenError:
+        return _broken(data.decode(errors="replace"), claim, BROKEN_EXPORT)
+
+
+def _broken(text: str, claim: Claim, reason: str) -> Told | None:
     start = claim(text)
+    return None if start < 0 else Told(text[start:], refused=reason)
+
+
+def _from_entry(entry: journal.Entry, claim: Claim) -> Told | None:
+    start = claim(entry.message)
     if start < 0:
         return None
-    message = _one_line(text[start:])
-    teller = str(entry.get("_TRANSPORT") or entry.get("SYSLOG_IDENTIFIER") or "kernel")
-    host = entry.get("_HOSTNAME")
-    named = _host_of(host) if isinstance(host, str) else None
-    refused = "" if teller.lower().startswith(_KERNEL) else NOT_KERNEL
-    if host is not None and named is None:
+    message = _one_line(entry.message[start:])
+    named = None if entry.host is None else _host_of(entry.host)
+    refused = "" if (entry.teller or "kernel").lower().startswith(_KERNEL) else NOT_KERNEL
+    if entry.host is not None and named is None:
         refused = refused or BAD_HOST
-    stamp = entry.get("__REALTIME_TIMESTAMP")
-    digits = str(stamp) if isinstance(stamp, str | int) else ""
-    if not re.fullmatch(r"[0-9]{1,18}", digits):
+    if entry.time_us is None:
         return Told(message, host=named, refused=refused or NO_TIME)
-    return Told(message, EPOCH, (digits, "us"), named, refused)
-
-
-def _text_of(value: Any) -> str:
-    """Return a message that journald writes as text, as a list of bytes, or as a list of either."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list):
-        return ""
-    if all(isinstance(item, int) and 0 <= item < 256 for item in value):
-        return bytes(value).decode("utf-8", errors="replace")
-    return " ".join(_text_of(item) for item in value if isinstance(item, str))
+    return Told(message, EPOCH, (entry.time_us, "us"), named, refused)

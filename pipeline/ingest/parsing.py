@@ -6,7 +6,7 @@ ambiguous or impossible is refused; one finer than a microsecond is refused unle
 before 2000 or after the log was taken is refused, which catches seconds read as milliseconds and the
 sentinels (9999-12-31, 1970-01-01) that databases write for "unknown".
 `parse_instant` reads one text, `parse_instants` a column; a property test keeps them equal.
-Longer than other modules, because this is all that a source may import.
+Longer than other modules, because every source imports it: one place for what all of them must keep.
 Source: ISO 8601; the rules of model.md section 2.
 """
 
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import polars as pl
+import pyarrow as pa
 
 from pipeline.errors import InputError, nearest
 from pipeline.schema import INT, TABLES, TEXT, TIME
@@ -39,6 +41,7 @@ AMBIGUOUS = "ambiguous local time: clocks were set back"
 SKIPPED = "local time that does not exist: clocks were set forward"
 IN_FUTURE = "in the future"
 NO_NODE = "no node name"
+NOT_UTF8 = "bytes that are not UTF-8"
 AFTER_AS_OF = "after --as-of, when the log was taken"
 
 EARLIER, LATER = "earlier", "later"
@@ -53,11 +56,28 @@ _ISO = (
 )
 _UTC = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-5][0-9]:[0-5][0-9]Z$"
 _UTC_FORMAT, _MOMENT = "%Y-%m-%dT%H:%M:%SZ", pl.Datetime("us")
+_UTC_BYTES = 20
 _LETTERS = re.compile(r"[A-Za-z]{2,5}")  # CST, which is near UCT as text and six hours off
+# Abbreviations that zone databases know, some with summer time and some without; a place that may be meant.
+_ABBREVIATIONS = {
+    "EST": "America/New_York",
+    "EST5EDT": "America/New_York",
+    "CST6CDT": "America/Chicago",
+    "MST": "America/Denver",
+    "MST7MDT": "America/Denver",
+    "PST8PDT": "America/Los_Angeles",
+    "HST": "Pacific/Honolulu",
+    "WET": "Europe/Lisbon",
+    "CET": "Europe/Berlin",
+    "MET": "Europe/Berlin",
+    "EET": "Europe/Athens",
+}
+# What the folder of zones holds besides: this machine's own zone, and copies that count leap seconds.
+_OF_MACHINE = ("localtime", "posixrules", "posix/", "right/", "Factory")
 _ISO_PATTERN = re.compile(_ISO.removesuffix("$") + r"\Z")
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local clock times are counted from a local epoch
 
-_ADDED_BY_RUN = {"event_id", "cluster", "source", "file", "as_of"}
+_ADDED_BY_RUN = {"event_id", "cluster", "source", "file"}
 _POLARS = {TEXT: pl.String(), INT: pl.Int64(), TIME: pl.Datetime("us")}
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     column.name: _POLARS[column.type] for column in TABLES["events"] if column.name not in _ADDED_BY_RUN
@@ -94,7 +114,7 @@ class Options:
         if self.tz is not None:
             check_zone(self.tz)
         if self.year is not None and not EARLIEST.year <= self.year <= MAXYEAR:
-            raise InputError("year", f"found {self.year}", f"a year from {EARLIEST.year} on, e.g. 2025")
+            raise InputError("year", f"found {self.year}", f"{EARLIEST.year} to {MAXYEAR}, e.g. 2025")
         if self.fold is not None and self.fold not in FOLDS:
             raise InputError("fold", f"found {self.fold!r}", f"{EARLIER} or {LATER}")
         for key in ("as_of", "boot_time"):
@@ -182,18 +202,27 @@ class Reject(NamedTuple):
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a source made of a file; every row read is in `events` or in `rejects`, none in both."""
+    """What a source made of a file; every row read is in `events` or in `rejects`, none in both.
+
+    `notes` tell what is odd about the file and was kept as it is.
+    """
 
     events: pl.DataFrame
     rejects: pl.DataFrame
     rows_read: int
+    notes: tuple[str, ...] = ()
 
 
 def events_frame(columns: Mapping[str, Sequence[Any] | pl.Series]) -> pl.DataFrame:
-    """Return the events of a source; columns that are left out are null, instants are microseconds."""
+    """Return the events of a source; columns that are left out are null, instants are microseconds.
+
+    `as_of` is for a log that says itself when it was taken; where it is null, `Options.as_of` counts.
+    """
     length = len(columns["row"])
     series = [
-        pl.Series(name, columns.get(name, [None] * length), dtype=_stored(kind)).cast(kind)
+        pl.Series(name, columns[name], dtype=_stored(kind)).cast(kind)
+        if name in columns
+        else pl.Series(name, [None], dtype=kind).new_from_index(0, length)
         for name, kind in EVENT_SCHEMA.items()
     ]
     return pl.DataFrame(series)
@@ -207,6 +236,7 @@ def rejects_frame(rejects: Sequence[Reject]) -> pl.DataFrame:
 
 def decode(data: bytes, file: str) -> str:
     """Return UTF-8 text, a byte-order mark left out; raise InputError with the line of the first bad byte."""
+    data = with_newlines(data)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -216,13 +246,24 @@ def decode(data: bytes, file: str) -> str:
         raise InputError(f"{file} line {line}", found, "text in UTF-8", hint) from None
 
 
+def with_newlines(data: bytes) -> bytes:
+    """Return a text with newlines at the ends of its lines, where they end with a carriage return alone."""
+    return data if b"\n" in data or b"\r" not in data else data.replace(b"\r", b"\n")
+
+
+def check_encoding(data: bytes, file: str) -> None:
+    """Raise InputError for UTF-16, whose lines are not even bytes that a line could be refused for."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
+        decode(data, file)
+
+
 def text_lines(data: bytes, file: str) -> pl.DataFrame:
     """Return the lines of a log as `line`, and `is_text`: False where bytes that are not UTF-8 were replaced.
 
     For logs of free text, where one bad line is one refused row and not the end of the file.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data[:4]:
-        decode(data, file)
+    check_encoding(data, file)
+    data = with_newlines(data)
     try:
         lines = data.decode("utf-8-sig").split("\n")
         whole = [True] * len(lines)
@@ -237,17 +278,18 @@ def text_lines(data: bytes, file: str) -> pl.DataFrame:
 
 def check_zone(name: str) -> ZoneInfo:
     """Return a zone by name; raise InputError with the nearest name."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        known = {zone.lower(): zone for zone in available_timezones()}
-        close = known.get(name.lower())
-        hint = f"did you mean {close!r}?" if close else nearest(name, known.values())
-        if not close and _LETTERS.fullmatch(name):
-            hint = "CST and its like name several zones: give a place, e.g. America/Chicago or Asia/Shanghai"
-        raise InputError(
-            f"tz {name!r}", "unknown zone", "a name such as UTC or Europe/Berlin", hint
-        ) from None
+    if place := _ABBREVIATIONS.get(name.upper()):
+        hint = f"give a place, e.g. {place}, or an offset, e.g. Etc/GMT+5 for five hours behind UTC all year"
+        raise InputError(f"tz {name!r}", "such letters name several zones", "one zone", hint)
+    if not name.startswith(_OF_MACHINE):
+        with suppress(ZoneInfoNotFoundError, ValueError, OSError):
+            return ZoneInfo(name)
+    known = {zone.lower(): zone for zone in available_timezones()}
+    close = known.get(name.lower())
+    hint = f"did you mean {close!r}?" if close else nearest(name, known.values())
+    if not close and _LETTERS.fullmatch(name):
+        hint = "CST and its like name several zones: give a place, e.g. America/Chicago or Asia/Shanghai"
+    raise InputError(f"tz {name!r}", "unknown zone", "a name such as UTC or Europe/Berlin", hint)
 
 
 def before(earliest: datetime) -> str:
@@ -296,8 +338,12 @@ def parse_instants(texts: pl.Series, options: Options, earliest: datetime = EARL
     `earliest` is for a trace that is known to be older than 2000.
     """
     # The commonest shape is read at once; whatever else there is, refused or not, takes the long way.
-    shaped = pl.when(texts.str.contains(_UTC)).then(texts.str.strptime(_MOMENT, _UTC_FORMAT, strict=False))
-    us = texts.to_frame().select(shaped.to_physical().alias("us")).to_series()
+    us = _all_utc(texts)
+    if us is None:
+        shaped = pl.when(texts.str.contains(_UTC)).then(
+            texts.str.strptime(_MOMENT, _UTC_FORMAT, strict=False)
+        )
+        us = texts.to_frame().select(shaped.to_physical().alias("us")).to_series()
     us = us.set(~us.is_between(to_us(earliest), to_us(options.latest())), None)
     rest = (us.is_null() & texts.is_not_null()).arg_true()
     reasons = pl.Series("reason", [None], dtype=pl.String).new_from_index(0, len(texts))
@@ -307,6 +353,17 @@ def parse_instants(texts: pl.Series, options: Options, earliest: datetime = EARL
     if len(rest) == len(texts):
         return slow
     return pl.DataFrame([us.scatter(rest, slow["us"]), reasons.scatter(rest, slow["reason"])])
+
+
+def _all_utc(texts: pl.Series) -> pl.Series | None:
+    """Return the microseconds of texts that all have the commonest shape; None when one has not."""
+    if not (texts.str.len_bytes() == _UTC_BYTES).all():
+        return None
+    try:  # of this length Arrow takes no other shape, but a space for the T
+        moments = texts.to_arrow().cast(pa.timestamp("us", "UTC"))
+    except pa.ArrowInvalid:
+        return None
+    return pl.Series("us", moments.cast(pa.int64()))
 
 
 def _parse_any(texts: pl.Series, options: Options, earliest: datetime) -> pl.DataFrame:

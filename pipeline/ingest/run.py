@@ -12,23 +12,24 @@ The caller holds the lake's lock.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from pipeline.config.rules import LOG_OPTIONS
 from pipeline.errors import CheckFailedError, InputError, NoDataError, listed
-from pipeline.ingest import sources
+from pipeline.ingest import detect, event_ids, sources, xids
 from pipeline.ingest.fetch import fetch
 from pipeline.ingest.files import Found, find, open_stream, read_bytes
 from pipeline.ingest.parsing import IN_FUTURE, Options, Parsed
 from pipeline.lake import stages
-from pipeline.lake.store import Lake, Record, now, sha256_of
+from pipeline.lake.store import Lake, Pieces, Record, now, sha256_of
 from pipeline.schema import COMPONENTS, KINDS, SCOPES, SEVERITIES, TABLES, arrow_schema
 from pipeline.synth import run as synth
 
@@ -37,8 +38,20 @@ if TYPE_CHECKING:
 
 STAGE = "ingest"
 ANY_SOURCE = ""  # of a scenario that names a cluster alone: all its logs lie together
-_IDENTITY = ("t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason", "gpu_name")
-_ID_BYTES = 16
+# What an event_id says; a column that is added here leaves the ids of rows that lack it as they are.
+_IDENTITY = (
+    "cluster", "source", "t_start", "t_end", "kind", "node", "gpu", "domain", "code", "reason", "gpu_name",
+)  # fmt: skip
+_WORDS = {"kind": KINDS, "severity": SEVERITIES, "scope": SCOPES, "component": COMPONENTS}
+_ENCODINGS = {
+    "event_id": "DELTA_LENGTH_BYTE_ARRAY",
+    "t_start": "PLAIN",
+    "t_end": "PLAIN",
+    "row": "DELTA_BINARY_PACKED",
+}
+_SMALL_BYTES = 1 << 20
+_GROUP_ROWS = 1 << 20
+_MANY_WORDS = 1 << 16
 
 Log = Callable[[str], None]
 
@@ -66,6 +79,9 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         return [record], ran
     name = trace.source or trace.bootstrap or ANY_SOURCE
     said = {key: getattr(trace, key) for key in LOG_OPTIONS}
+    if trace.xid_table is not None:
+        where = f"{scenario.path.name} [trace] xid_table"
+        said["xid_table"] = xids.text_of(scenario.path.parent / trace.xid_table, where)
     options = Options.of(**said, cluster=trace.cluster)
     if trace.path is not None:
         # A glob stays a glob: the folder of the scenario goes in front of it.
@@ -78,6 +94,9 @@ def stage(lake: Lake, scenario: Scenario, log: Log) -> tuple[list[Record], bool]
         hint = '`goodput sql "select reason, count(*) from rejects group by 1"`; is it the right format?'
         found = f"no row accepted of {sum(item.rows_read for item in done)} read"
         raise NoDataError(f"{scenario.path.name} [trace]", found, "a log with at least one event", hint)
+    for item in done:
+        for note in item.record.facts.get("notes", ()):
+            log(f"{item.file}: {note}")
     records, ran = [item.record for item in done], not all(item.skipped for item in done)
     if trace.bootstrap is not None:
         record, drew = synth.resample(lake, scenario, records, log)
@@ -113,6 +132,19 @@ def ingest_file(
 def _ingest_found(
     lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
 ) -> tuple[Record, bool]:
+    try:
+        return _ingest_as(lake, source, module, found, options, log)
+    except InputError as error:
+        likely = detect.likely(found)
+        if not likely or source in likely:
+            raise
+        hint = f"it looks like {listed(likely)}: `goodput sources {likely[0]}`"
+        raise InputError(error.where, error.found, error.expected, hint) from None
+
+
+def _ingest_as(
+    lake: Lake, source: str, module: ModuleType, found: Found, options: Options, log: Log
+) -> tuple[Record, bool]:
     sha256, parse, size = _content(lake, source, module, found, options)
     changed = options.plain()
     suffix = f"-{stages.input_hash(changed)[:8]}" if changed else ""
@@ -139,21 +171,23 @@ def _ingest_found(
         }
         whence = {"source": source, "file": found.name}
         cluster = {"cluster": options.cluster}
+        rejects = parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()})
+        file = pl.DataFrame([row], schema_overrides={"ingested_at": pl.Datetime("us")})
         tables = {
-            "events": identified(parsed.events, options.cluster, source, found.name).with_columns(
-                as_of=pl.lit(options.as_of and options.as_of.replace(tzinfo=None), pl.Datetime("us"))
-            ),
-            "rejects": parsed.rejects.with_columns(**{name: pl.lit(text) for name, text in whence.items()}),
-            "files": pl.DataFrame([row], schema_overrides={"ingested_at": pl.Datetime("us")}),
+            "events": _event_pieces(parsed.events, {**whence, **cluster}, options.as_of),
+            "rejects": _stored("rejects", rejects),
+            "files": _stored("files", file),
         }
         log(f"{found.name}: {counts['rows_read']} rows read, {counts['rows_rejected']} rejected")
-        files = stages.write_tables(folder, {name: _stored(name, table) for name, table in tables.items()})
+        files = stages.write_tables(folder, tables)
         day_0 = getattr(module, "DAY_0", None)
         about = {key: getattr(module, key.upper()) for key in ("title", "license", "homepage", "ends")}
+        about["planned"] = getattr(module, "PLANNED", "ignore")
         in_future = parsed.rejects["reason"].str.contains(IN_FUTURE, literal=True).any()
         counts["in_future"] = bool(in_future)
         if size:
             counts["bytes"] = size
+        about["notes"] = list(parsed.notes)
         return files, {**whence, **cluster, **counts, **about, "day_0": day_0.isoformat() if day_0 else ""}
 
     return stages.run(
@@ -164,7 +198,10 @@ def _ingest_found(
         code=stages.code_version(
             "ingest/parsing.py",
             f"ingest/sources/{sources.module_file(source).name}",
-            alone=("ingest/run.py",),  # its imports reach every preset, which no log depends on
+            alone=(
+                "ingest/run.py",
+                "ingest/event_ids.py",
+            ),  # its imports reach every preset, which no log depends on
             packages=("polars", "pyarrow"),
         ),
         build=build,
@@ -178,22 +215,20 @@ def _content(
     """Return the hash of a file's content, what parses it, and its size on disk where that is worth keeping.
 
     A source that reads streams is never given the whole file. Hash and rows then come from one pass, unless
-    a file of that size is in the lake: that one is likely the same, and hashing tells it for less.
+    the file is small or one of that size is in the lake: it is likely the same, which a hash tells for less.
     """
     if not hasattr(module, "read_stream"):
         data = read_bytes(found)
         return hashlib.sha256(data).hexdigest(), lambda: module.read(data, found.name, options), None
 
     size = found.path.stat().st_size if found.path and found.path.is_file() else None
-    facts = [record.facts for record in lake.records().values() if record.stage == STAGE]
-    sizes = {item.get("bytes") for item in facts if item.get("source") == source}
 
     def read() -> tuple[str, Parsed]:
         with open_stream(found) as stream:
             parsed = module.read_stream(stream, found.name, options)
             return stream.sha256(), parsed
 
-    if size is None or size not in sizes:
+    if size is None or (size > _SMALL_BYTES and size not in _sizes(lake, source)):
         sha256, parsed = read()
         return sha256, lambda: parsed, size
     with open_stream(found) as stream:
@@ -208,70 +243,81 @@ def _content(
     return before, parse, size
 
 
-def identified(events: pl.DataFrame, cluster: str, source: str, file: str) -> pl.DataFrame:
-    """Add `event_id`, `cluster`, `source` and `file` to a source's events."""
-    keys = _keys(events)
-    ordinals = _ordinals(keys)
-    prefix = json.dumps([cluster, source])
-    spelt = pl.concat_str(pl.lit(prefix), keys, pl.lit("#"), ordinals)
-    texts = events.select(spelt.alias("key")).to_series() if len(keys) else keys
-    ids = [hashlib.blake2b(text.encode(), digest_size=_ID_BYTES).hexdigest() for text in texts]
-    return events.with_columns(
-        pl.Series("event_id", ids, dtype=pl.String),
-        cluster=pl.lit(cluster),
-        source=pl.lit(source),
-        file=pl.lit(file),
-    )
+def _sizes(lake: Lake, source: str) -> set[int | None]:
+    """Return the sizes on disk of the files of a source that are in the lake."""
+    facts = [record.facts for record in lake.records().values() if record.stage == STAGE]
+    return {item.get("bytes") for item in facts if item.get("source") == source}
 
 
-def _keys(events: pl.DataFrame) -> pl.Series:
-    """Return what each row says, as one text."""
-    # Each part is written with its length in front, so that no two rows spell the same key by accident.
-    pieces: list[pl.Expr] = []
-    for name in _IDENTITY:
-        column = events[name].cast(pl.Int64) if name in {"t_start", "t_end"} else events[name]
-        text = pl.lit(column.cast(pl.String))
-        comma = [pl.lit(",")] if pieces else []
-        if name == _IDENTITY[-1]:
-            # Only where there is one, so that ids of logs without GPU names stay as they were.
-            pieces.append(pl.concat_str(pl.lit(","), text).fill_null(""))
-        elif column.null_count() == len(column):
-            pieces += [*comma, pl.lit("-")]
-        elif column.null_count():
-            pieces += [*comma, pl.concat_str(text.str.len_bytes(), pl.lit(":"), text).fill_null("-")]
-        else:
-            pieces += [*comma, text.str.len_bytes(), pl.lit(":"), text]
-    return (
-        events.select(pl.concat_str(pieces).alias("key")).to_series()
-        if len(events)
-        else pl.Series("key", [], dtype=pl.String)
-    )
+def _event_pieces(events: pl.DataFrame, added: Mapping[str, str], as_of: datetime | None) -> Pieces:
+    """Return a source's events, which are used up, with their ids and what is `added`, as they are stored."""
+    height = events.height
+    columns = {name: _same(text, height) for name, text in added.items()}
+    said = pl.lit(as_of and as_of.astimezone(UTC).replace(tzinfo=None), pl.Datetime("us"))
+    for name in events.columns:
+        column = events.drop_in_place(name)
+        # A log that says itself when it was taken is believed before the option.
+        if name == "as_of":
+            column = column.to_frame().select(pl.col("as_of").fill_null(said)).to_series()
+        columns[name] = _coded(column) if column.dtype == pl.String else column.to_arrow()
+    for name, words in _WORDS.items():
+        if columns[name].null_count < height:
+            found = columns[name].dictionary.to_pylist()
+            assert set(found) <= set(words), f"source {added['source']!r}: {name} outside {words}"
+    ids = event_ids.halves({name: columns[name] for name in _IDENTITY}, height)
+    return Pieces(_tables(columns, ids), _ENCODINGS, ranges=("t_start",))
 
 
-def _ordinals(keys: pl.Series) -> pl.Series:
-    """Return the ordinal of each key among equal ones, from 0 in order."""
-    # Keys of different hashes differ, and most files repeat no row: equal hashes alone are looked at closely.
-    frame = keys.to_frame().select("key", hash=pl.col("key").hash()).with_row_index("place")
-    zeros = pl.Series("ordinal", [0], dtype=pl.Int64).new_from_index(0, len(keys))
-    if frame["hash"].n_unique() == len(keys):
-        return zeros
-    again = frame.filter(pl.col("hash").is_duplicated())
-    again = again.with_columns(pl.int_range(pl.len()).over("key").alias("ordinal"))
-    return zeros.scatter(again["place"], again["ordinal"])
+def _tables(columns: Mapping[str, Any], ids: event_ids.Halves) -> Iterator[Any]:
+    import pyarrow as pa
+
+    names = [column.name for column in TABLES["events"]]
+    height = ids.shape[1]
+    for start in range(0, max(height, 1), _GROUP_ROWS):
+        part = {name: _part(column, start) for name, column in columns.items()}
+        part["event_id"] = event_ids.texts(ids[:, start : start + _GROUP_ROWS])
+        yield pa.table({name: part[name] for name in names})
+
+
+def _part(column: Any, start: int) -> Any:
+    part = column.slice(start, _GROUP_ROWS)
+    # Each group of rows has all words of its codes: where they are many, texts are shorter.
+    is_long = hasattr(part, "dictionary") and len(part.dictionary) > _MANY_WORDS
+    return part.dictionary_decode() if is_long else part
+
+
+def _same(text: str, length: int) -> Any:
+    import pyarrow as pa
+
+    codes, words = pa.array(np.zeros(length, np.int32)), pa.array([text], pa.string())
+    return pa.DictionaryArray.from_arrays(codes, words)
+
+
+def _coded(column: pl.Series) -> Any:
+    """Return texts as codes into their distinct words, in the order in which they come; nulls if all are."""
+    import pyarrow as pa
+
+    if column.null_count() == len(column):
+        return pa.nulls(len(column), pa.string())
+    if not column.null_count() and (column == column[0]).all():
+        return _same(column[0], len(column))
+    coded = column.to_arrow(compat_level=pl.CompatLevel.newest()).dictionary_encode()
+    kind = pa.large_string() if len(coded.dictionary) > _MANY_WORDS else pa.string()
+    return pa.DictionaryArray.from_arrays(coded.indices, coded.dictionary.cast(kind))
 
 
 def _check(source: str, parsed: Parsed) -> None:
-    """Assert what every source owes: each row once, and only the words of the schema."""
+    """Assert what every source owes: each row once, with an instant, and none that ends before it starts."""
     events, rejects = parsed.events, parsed.rejects
     told = f"source {source!r}"
     read = events.height + rejects.height
     assert parsed.rows_read == read, f"{told}: {parsed.rows_read} rows read, {read} accounted for"
-    rows = pl.concat([events["row"], rejects["row"]])
-    assert rows.n_unique() == read, f"{told}: a row is both accepted and rejected, or twice"
-    for name, words in (("kind", KINDS), ("severity", SEVERITIES), ("scope", SCOPES)):
-        assert events[name].is_in(words).all(), f"{told}: {name} outside {words}"
+    rows = np.concatenate([events["row"].to_numpy(), rejects["row"].to_numpy()])
+    if len(rejects):
+        rows = np.sort(rows, kind="stable")
+    is_once = bool((rows[1:] > rows[:-1]).all()) or np.unique(rows).size == read
+    assert is_once, f"{told}: a row is both accepted and rejected, or twice"
     assert events["t_start"].null_count() == 0, f"{told}: an event without an instant"
-    assert set(events["component"].drop_nulls()) <= set(COMPONENTS), f"{told}: a component not of the list"
     assert (events["t_end"] >= events["t_start"]).all(), f"{told}: an event that ends before it starts"
 
 

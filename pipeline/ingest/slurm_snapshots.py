@@ -1,22 +1,28 @@
-"""Snapshots of Slurm's nodes -> open intervals: what `sinfo` and `scontrol` sources share.
+"""Snapshots of Slurm's nodes -> intervals: what `sinfo` and `scontrol` sources share.
 
-In: what a snapshot says of nodes (state, reason, when the reason was set) and when it was taken. Out: one
-`interval` with an open end for each node that was unavailable at that instant.
-Easy to get wrong: a snapshot proves a state at its own instant only. It starts at the reason's stamp; without
-one it is known to have begun before, so it starts at the snapshot and says so in its reason. A node that is
-told twice (once for each partition) is one row. When a snapshot was taken must stand in it or be said
+In: what snapshots say of nodes (state, reason, when the reason was set) and when each was taken. Out: one
+`interval` for each fault of a node: its state, reason and stamp, whether one snapshot shows it or a hundred.
+Easy to get wrong: a snapshot proves a state at its own instant only. A fault starts at its reason's stamp;
+without one it is known to have begun before, so it starts at the first snapshot that shows it and says so in
+its reason. It ends at the first later snapshot of the file that shows the node at work or in another state
+(at that state's stamp, if it lies between): the truth lies between that one and the one before. A node that
+no later snapshot lists is not known to be back: its fault stays open, as of the last snapshot that shows it.
+Snapshots are folded by their times, not by their places. When one was taken must stand in it or be said
 (`as_of`); old Slurm writes stamps without a year (`06/02-14:01:24`): of `year`, else the latest such day that
 is not after the snapshot.
-Source: man pages sinfo(1), scontrol(1); JSON as printed by Slurm 20.11 to 25.05.
+Source: man pages sinfo(1), scontrol(1), date(1).
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from pipeline import hostlist
@@ -32,35 +38,67 @@ from pipeline.ingest.parsing import (
     Parsed,
     RefusedError,
     Reject,
-    decode,
     events_frame,
     parse_instant,
     rejects_frame,
 )
 from pipeline.units import from_us, to_us
 
-BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before JSON
 MAX_NODES = 65_536  # of one list; Slurm's own ranges end there
-NOT_UTF8 = "bytes that are not UTF-8"
 NO_HOSTS = "not a node list as Slurm writes them"
 NO_STAMP = "not a time as Slurm writes them"
 BAD_TAKEN = "the time the snapshot was taken cannot be read"
 SINCE_BEFORE = " (since before)"
 ABSENT = frozenset({"", "none", "unknown", "n/a", "(null)", "null"})
 
-_CTIME = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2})"
-    r"(?: ([A-Za-z]{1,5}))? ([0-9]{4})"
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)}),? "
+_CLOCK = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?: (?P<half>[AP]M))?"
+_ZONE = r"(?: (?P<zone>[A-Za-z]{1,5}|[+-][0-9]{2}(?:[0-9]{2})?))?"
+# As `sinfo -l` and `date` print it in their languages of English, and `date -R`.
+_DATES = (
+    re.compile(
+        rf"{_WEEKDAY}(?P<month>[A-Z][a-z]{{2}}) +(?P<day>[0-9]{{1,2}}) {_CLOCK}{_ZONE} (?P<year>[0-9]{{4}})"
+    ),
+    re.compile(
+        rf"{_WEEKDAY}(?P<day>[0-9]{{1,2}}) (?P<month>[A-Z][a-z]{{2}}) (?P<year>[0-9]{{4}}) {_CLOCK}{_ZONE}"
+    ),
 )
 _ISO_ALONE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}\S{0,20}")
 _YEARLESS = re.compile(r"([0-9]{2})/([0-9]{2})-([0-9]{2}):([0-9]{2}):([0-9]{2})")
 _EPOCH = re.compile("[0-9]{9,11}")
+_EPOCH_ALONE = re.compile("[0-9]{10}")  # `date +%s`
 _LEAP_YEARS_APART = 8
+_CACHED = 4096
+
+_Key = tuple[str, int | None, str]
 
 
-class _Row(NamedTuple):
+class _Claim(NamedTuple):
+    """What one snapshot says of a node that is unavailable; `stamp` is when the reason was set."""
+
+    place: int
+    node: str
+    stamp: int | None
+    severity: str
+    component: str
+    code: str
+    reason: str
+
+    @property
+    def key(self) -> _Key:
+        """What tells the faults of a node apart."""
+        return self.code, self.stamp, self.reason
+
+
+@dataclass
+class _Fault:
+    """A row: a fault over all snapshots that show it; the last of them is `as_of`."""
+
     row: int
     t_start: int
+    t_end: int | None
+    as_of: int
     node: str
     severity: str
     component: str
@@ -69,32 +107,49 @@ class _Row(NamedTuple):
 
 
 @dataclass
+class _Snapshot:
+    """The nodes of one snapshot: those that are unavailable, and those that can work."""
+
+    taken_us: int
+    claims: list[_Claim] = field(default_factory=list)
+    working: list[str | Sequence[str]] = field(default_factory=list)
+
+
+@dataclass
 class Snapshots:
     """The rows of one file, which may hold several snapshots."""
 
     file: str
     options: Options
-    taken: datetime | None = None
-    problem: str = ""
-    rows: list[_Row] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    _told: set[tuple[str, str, int, str]] = field(default_factory=set)
+    _taken: datetime | None = None
+    _problem: str = ""
+    _snapshots: list[_Snapshot] = field(default_factory=list)
+    _places: int = 0
 
-    def begin(self, time_line: str | None) -> None:
-        """Begin a snapshot; `time_line` is the line with its time, None when it tells none."""
-        self._told.clear()
-        self.problem, self.taken = "", self.options.as_of
-        if time_line is not None:
-            try:
-                self.taken = from_us(taken_us(time_line, self.options))
-            except RefusedError as error:
-                if str(error) == NO_ZONE:
-                    raise self.options.zone_needed(self.file, time_line.strip()) from None
-                self.problem = BAD_TAKEN
+    def begin(self, time: str | int | None) -> None:
+        """Begin a snapshot; `time` is the line with its time, or seconds since 1970; None: it tells none."""
+        self._problem, self._taken = "", self.options.as_of
+        try:
+            if time is not None:
+                self._taken = from_us(instant_us(str(time), self.options))
+        except RefusedError as error:
+            if str(error) == NO_ZONE:
+                raise self.options.zone_needed(self.file, str(time).strip()) from None
+            self._problem = f"{BAD_TAKEN}: {error}"
+            return
+        if self._taken is not None:
+            self._snapshots.append(_Snapshot(to_us(self._taken)))
 
     def refuse(self, reason: str, text: str) -> None:
         """Count a row that is refused."""
         self.rejects.append(Reject(self._next(), reason, text))
+
+    def works(self, nodes: str | Sequence[str]) -> None:
+        """Note nodes that can work, which are no rows but end what earlier snapshots show."""
+        if self._taken is not None and not self._problem:
+            # Lists stay texts, and equal ones are one: most of a large file is nodes that work.
+            self._snapshots[-1].working.append(sys.intern(nodes) if isinstance(nodes, str) else nodes)
 
     def add(
         self,
@@ -106,59 +161,149 @@ class Snapshots:
     ) -> None:
         """Count nodes (a list as text, or names) that are unavailable, since a stamp, or refuse them."""
         try:
-            names = hosts(nodes) if isinstance(nodes, str) else list(nodes)
-            start_us, known = self._start(since)
+            names = hosts(nodes) if isinstance(nodes, str) else nodes
+            stamp = self._stamp(since)
         except RefusedError as error:
             self.refuse(str(error), text)
             return
         component = verdict.component or slurm_states.component_of(reason)
         told = reason or verdict.code
-        for name in names:
-            key = (name, verdict.code, start_us, reason)
-            if key not in self._told:
-                self._told.add(key)
-                why = told if known else told + SINCE_BEFORE
-                self.rows.append(
-                    _Row(self._next(), start_us, name, verdict.severity, component, verdict.code, why)
-                )
+        self._snapshots[-1].claims += [
+            _Claim(self._next(), name, stamp, verdict.severity, component, verdict.code, told)
+            for name in names
+        ]
 
     def parsed(self) -> Parsed:
-        """Return the rows as open intervals."""
+        """Return the faults as intervals, in the order in which the file tells them first."""
+        faults = _folded(self._snapshots)
+        rejects = self.rejects
+        order = sorted([*(fault.row for fault in faults), *(item.row for item in rejects)])
+        places = {place: row for row, place in enumerate(order, 1)}
+        for fault in faults:
+            fault.row = places[fault.row]
+        faults.sort(key=lambda fault: fault.row)
         columns: dict[str, list[Any]] = {
-            name: [getattr(row, name) for row in self.rows] for name in _Row._fields
+            column.name: [getattr(fault, column.name) for fault in faults] for column in fields(_Fault)
         }
-        columns["kind"] = ["interval"] * len(self.rows)
-        columns["scope"] = ["node"] * len(self.rows)
-        return Parsed(events_frame(columns), rejects_frame(self.rejects), len(self.rows) + len(self.rejects))
+        columns["kind"] = ["interval"] * len(faults)
+        columns["scope"] = ["node"] * len(faults)
+        refused = rejects_frame([item._replace(row=places[item.row]) for item in rejects])
+        return Parsed(events_frame(columns), refused, len(faults) + len(rejects))
 
     def _next(self) -> int:
-        return len(self.rows) + len(self.rejects) + 1
+        self._places += 1
+        return self._places
 
-    def _start(self, since: str | int | None) -> tuple[int, bool]:
-        """Return the start in microseconds, and whether it is known."""
-        if self.problem:
-            raise RefusedError(self.problem)
-        if self.taken is None:
+    def _stamp(self, since: str | int | None) -> int | None:
+        """Return when a reason was set, in microseconds, or None when that is not told."""
+        if self._problem:
+            raise RefusedError(self._problem)
+        if self._taken is None:
             hint = "--as-of 2025-03-01T00:00Z, or a line by `date -Is` above the snapshot"
             raise InputError(
                 self.file, "a snapshot that does not say when it was taken", "that instant", hint
             )
-        bounded = replace(self.options, as_of=self.taken)
         try:
-            start_us = stamp_us(since, bounded)
+            return stamp_us(since, replace(self.options, as_of=self._taken))
         except RefusedError as error:
             if str(error) == NO_ZONE:
                 raise self.options.zone_needed(self.file, str(since)) from None
             raise
-        return (to_us(self.taken), False) if start_us is None else (start_us, True)
 
 
-def hosts(text: str) -> list[str]:
+def _folded(snapshots: Sequence[_Snapshot]) -> list[_Fault]:
+    """Return the faults that snapshots show, each once."""
+    fold = _Fold()
+    in_order = sorted(snapshots, key=lambda snapshot: snapshot.taken_us)
+    for taken_us, group in groupby(in_order, key=lambda snapshot: snapshot.taken_us):
+        fold.take(taken_us, list(group))
+    return fold.faults
+
+
+@dataclass
+class _Fold:
+    """The faults that are open in the snapshots so far."""
+
+    faults: list[_Fault] = field(default_factory=list)
+    _open: dict[str, dict[_Key, _Fault]] = field(default_factory=dict)
+    # The last instant at which a node was seen at work, or in a state that has ended.
+    _otherwise: dict[str, int] = field(default_factory=dict)
+
+    def take(self, taken_us: int, snapshots: Sequence[_Snapshot]) -> None:
+        """Take what was seen at one instant; of a node that is told both ways, that it is down."""
+        named: dict[str, dict[_Key, _Claim]] = {}
+        for claim in (claim for snapshot in snapshots for claim in snapshot.claims):
+            named.setdefault(claim.node, {}).setdefault(claim.key, claim)
+        for node, claims in named.items():
+            self._down(node, claims, taken_us)
+        for nodes in (nodes for snapshot in snapshots for nodes in snapshot.working):
+            with suppress(RefusedError):  # a list that cannot be read claims no fault
+                for node in hosts(nodes) if isinstance(nodes, str) else nodes:
+                    if node not in named:
+                        self._up(node, taken_us)
+
+    def _up(self, node: str, taken_us: int) -> None:
+        if self._open and (ended := self._open.pop(node, None)):
+            _end(ended.values(), taken_us, taken_us)
+        self._otherwise[node] = taken_us
+
+    def _down(self, node: str, claims: dict[_Key, _Claim], taken_us: int) -> None:
+        before = self._open.get(node, {})
+        ended = [fault for key, fault in before.items() if key not in claims]
+        otherwise = max([self._otherwise.get(node, 0), *(fault.as_of for fault in ended)])
+        fresh = [
+            # A stamp from before another state was seen is of the reason, not of this state.
+            _begun(claim, claim.stamp if (claim.stamp or 0) > otherwise else None, taken_us)
+            for key, claim in claims.items()
+            if key not in before
+        ]
+        self.faults += fresh
+        _end(ended, min((fault.t_start for fault in fresh), default=taken_us), taken_us)
+        if ended:
+            self._otherwise[node] = otherwise
+        new = [key for key in claims if key not in before]
+        self._open[node] = {key: before[key] for key in claims if key in before} | dict(
+            zip(new, fresh, strict=True)
+        )
+        for fault in self._open[node].values():
+            fault.as_of = taken_us
+
+
+def _begun(claim: _Claim, start_us: int | None, taken_us: int) -> _Fault:
+    reason = claim.reason if claim.stamp is not None else claim.reason + SINCE_BEFORE
+    return _Fault(
+        row=claim.place,
+        t_start=taken_us if start_us is None else start_us,
+        t_end=None,
+        as_of=taken_us,
+        node=claim.node,
+        severity=claim.severity,
+        component=claim.component,
+        code=claim.code,
+        reason=reason,
+    )
+
+
+def _end(faults: Iterable[_Fault], end_us: int, taken_us: int) -> None:
+    for fault in faults:
+        fault.t_end, fault.as_of = end_us, taken_us
+
+
+def hosts(text: str) -> tuple[str, ...]:
     """Return the names of a node list; refuse a bad or an endless one."""
     if text.strip().lower() in ABSENT:
         raise RefusedError(NO_NODE)
+    return _expanded(text) if "[" in text else _short(text)
+
+
+@lru_cache(maxsize=_CACHED)
+def _short(text: str) -> tuple[str, ...]:
+    return _expanded(text)
+
+
+def _expanded(text: str) -> tuple[str, ...]:
     try:
-        return hostlist.expand(text, MAX_NODES)
+        return tuple(hostlist.expand(text, MAX_NODES))
     except hostlist.HostListError:
         raise RefusedError(NO_HOSTS) from None
 
@@ -172,22 +317,35 @@ def told(text: str) -> str:
 def is_time(line: str) -> bool:
     """Return whether a line is nothing but a time, as `sinfo -l` and `date` print it."""
     line = line.strip()
-    return bool(_CTIME.fullmatch(line) or _ISO_ALONE.fullmatch(line))
+    if line[:2] != "20" and line[:3] not in _WEEKDAYS and not line.isdigit():
+        return False  # nearly all lines
+    return bool(_date(line) or _ISO_ALONE.fullmatch(line) or _EPOCH_ALONE.fullmatch(line))
 
 
-def taken_us(line: str, options: Options) -> int:
+def instant_us(line: str, options: Options) -> int:
     """Return the instant of a line that `is_time`."""
     line = line.strip()
-    found = _CTIME.fullmatch(line)
+    if _EPOCH_ALONE.fullmatch(line):
+        return epoch_us(line, "s", options)
+    found = _date(line)
     if not found:
         return to_us(parse_instant(line, options))
-    month, day, hour, minute, second, zone, year = found.groups()
-    if zone is not None:
+    zone = found["zone"] or ""
+    if zone.isalpha():
         if zone not in {"UTC", "GMT", "Z"}:
             raise RefusedError(ZONE_WORD)
-        options = replace(options, tz="UTC")
-    clock = (int(year), month_of(month), int(day), int(hour), int(minute), int(second), 0)
-    return local_us(*clock, options)
+        zone = "Z"
+    hour = int(found["hour"])
+    if found["half"]:
+        if not 1 <= hour <= 12:
+            raise RefusedError(NO_SUCH)
+        hour = hour % 12 + 12 * (found["half"] == "PM")
+    day = f"{found['year']}-{month_of(found['month']):02}-{int(found['day']):02}"
+    return to_us(parse_instant(f"{day}T{hour:02}:{found['minute']}:{found['second']}{zone}", options))
+
+
+def _date(line: str) -> re.Match[str] | None:
+    return next((hit for pattern in _DATES if (hit := pattern.fullmatch(line))), None)
 
 
 def stamp_us(since: str | int | None, options: Options) -> int | None:
@@ -226,95 +384,3 @@ def _yearless_us(parts: Sequence[int], options: Options) -> int:
             if reason not in {NO_SUCH, options.too_late}:
                 raise
     raise RefusedError(reason)
-
-
-def read_json(data: bytes, file: str, options: Options) -> Parsed:
-    """Return the unavailable nodes of `scontrol show nodes --json` or `sinfo --json`."""
-    expected = "JSON of Slurm: {nodes: [...]} or {sinfo: [...]}"
-    hint = "the file may be cut off or of another format: take or copy it again"
-    try:
-        document = json.loads(decode(data, file))
-    except json.JSONDecodeError as error:
-        where = f"{file} line {error.lineno} column {error.colno}"
-        raise InputError(where, f"not valid JSON ({error.msg})", expected, hint) from None
-    except (ValueError, RecursionError) as error:  # endless digits or nesting
-        raise InputError(file, f"JSON that cannot be read ({type(error).__name__})", expected, hint) from None
-    for key, take in (("nodes", _add_node), ("sinfo", _add_group)):
-        if isinstance(document, dict) and isinstance(document.get(key), list):
-            found = Snapshots(file, options)
-            found.begin(None)
-            for item in document[key]:
-                text = json.dumps(item)
-                try:
-                    take(found, item, text)
-                except RefusedError as error:
-                    found.refuse(str(error), text)
-            return found.parsed()
-    raise InputError(file, "neither a list of nodes nor of sinfo lines", expected, hint)
-
-
-def _add_node(found: Snapshots, item: Any, text: str) -> None:
-    if not isinstance(item, dict):
-        raise RefusedError("not an object")
-    verdict = slurm_states.judge_all(_states(item.get("state")) + _flags(item.get("state_flags")))
-    if verdict is not None:
-        name = _word(item.get("name") or item.get("hostname"))
-        found.add([name], verdict, _reason(item.get("reason")), _number(item.get("reason_changed_at")), text)
-
-
-def _add_group(found: Snapshots, item: Any, text: str) -> None:
-    """Count a line of `sinfo --json`, which stands for all nodes with one state."""
-    if not isinstance(item, dict) or not isinstance(item.get("node"), dict):
-        raise RefusedError("not an object with a node")
-    verdict = slurm_states.judge_all(_states(item["node"].get("state")))
-    if verdict is None:
-        return
-    nodes = item.get("nodes")
-    names = nodes.get("nodes") if isinstance(nodes, dict) else None
-    if not isinstance(names, list) or not names:
-        raise RefusedError(NO_NODE)
-    why = item.get("reason")
-    why = why if isinstance(why, dict) else {"description": why}
-    words = [_word(name) for name in names]
-    found.add(words, verdict, _reason(why.get("description")), _number(why.get("time")), text)
-
-
-def _states(value: Any) -> list[str]:
-    """Return the words of `state`: one text in Slurm up to 22.05, then a list."""
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
-        raise RefusedError(slurm_states.NO_STATE)
-    return words
-
-
-def _flags(value: Any) -> list[str]:
-    return _states(value) if value else []
-
-
-def _reason(value: Any) -> str:
-    return told(_text(value)) if isinstance(value, str) else ""
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise RefusedError(NO_NODE)
-    return _text(value)
-
-
-def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
-        raise RefusedError(NOT_UTF8) from None
-    return value
-
-
-def _number(value: Any) -> int | None:
-    """Return a number, written as such or as {set, infinite, number}; None when it is not set, or 0."""
-    if isinstance(value, dict):
-        value = value.get("number") if value.get("set") is True and not value.get("infinite") else None
-    if value is None or value == 0:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise RefusedError(NO_STAMP)
-    return value

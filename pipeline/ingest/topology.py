@@ -71,10 +71,17 @@ def _told(what: str, names: Sequence[str], of: int) -> str:
     return f"  {what}: {len(names):,} of {of:,}" + (f" ({few(names)})" if names else "")
 
 
-def read(path: Path) -> Given:
-    """Read and check a topology file; raise InputError as a scenario that names it does."""
-    data = files.load(path, WHERE, "the path of a topology file")
-    return Given(path, data, files.parse(path, data, WHERE))
+def read(path: Path, label: str | None = None, where: str = WHERE) -> Given:
+    """Read and check a topology file; raise InputError as a scenario that names it does.
+
+    `label` names the label of Kubernetes nodes that says their domain.
+    """
+    data = files.load(path, where, "the path of a topology file")
+    topology = files.parse(path, data, where, label)
+    if label is None:
+        return Given(path, data, topology)
+    # The copy is read by scenarios that know of no label: it says what the label said.
+    return Given(path.with_suffix(".csv"), files.to_csv(topology), topology)
 
 
 def meet(lake: Lake, given: Given, logs: Sequence[Record], cluster: str) -> Meeting:

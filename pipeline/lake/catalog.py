@@ -109,7 +109,7 @@ def comment(con: duckdb.DuckDBPyConnection) -> None:
 
 def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection with the catalog's views and macros, as the report uses."""
-    con = sql.connect()
+    con = sql.connect(lake.path(sql.SPILL))
     define(con, base_tables(lake))
     return con
 

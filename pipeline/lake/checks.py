@@ -56,6 +56,6 @@ def _of_scenario(lake: Lake, records: list[Record], timelines: Record) -> list[s
         "window_end": datetime.fromisoformat(facts["window_end"]).replace(tzinfo=None),
         "domain_size": facts["domain_size"],
     }
-    with sql.connect() as con:
+    with sql.connect(lake.path(sql.SPILL)) as con, sql.within_memory():
         catalog.define(con, tables)
         return broken(con, [name for name, files in tables.items() if files], parameters)

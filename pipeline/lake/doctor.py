@@ -76,6 +76,9 @@ def _catalog(lake: Lake) -> Finding:
             for table in catalog.base_tables(lake):
                 con.execute(f'select * from "{catalog.table_name(table)}" limit 0').fetchall()
     except duckdb.Error as error:
+        if "Could not set lock" in str(error):
+            hint = "close it there, or open it read-only; goodput itself needs no lock on it"
+            return Finding("catalog", " ".join(str(error).split()), is_good=False, hint=hint)
         try:
             with lake.lock(wait_s=0):
                 catalog.write(lake)

@@ -47,7 +47,10 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may use; the result may be as large as the memory DuckDB has."""
+    """What one query may use; the result may be as large as the memory DuckDB has.
+
+    The memory is what `sql.connect` gives at most, and exactly that where GOODPUT_MEMORY is set.
+    """
 
     time_s: float = 60.0
     memory_mib: int = 2048
@@ -60,11 +63,13 @@ DEFAULT_LIMITS = Limits()
 def open_sandbox(lake: Lake, limits: Limits = DEFAULT_LIMITS) -> duckdb.DuckDBPyConnection:
     """Return a locked in-memory connection with the lake's current tables, `events` and the macros."""
     con = sql.connect()
+    most_mib = sql.memory_mib(con)
+    memory_mib = most_mib if os.environ.get(sql.MEMORY) else min(limits.memory_mib, most_mib)
     for table, files in catalog.base_tables(lake).items():
         con.register(catalog.table_name(table), _dataset(table, files))
     catalog.define_derived(con)
     for setting in (
-        f"set memory_limit = '{limits.memory_mib} MiB'",
+        f"set memory_limit = '{memory_mib} MiB'",
         f"set threads = {limits.threads}",
         "set temp_directory = ''",  # nothing spills: a query that does not fit is refused
         "set secret_directory = ''",
@@ -129,6 +134,8 @@ def execute(
     """
     import duckdb
     import pyarrow as pa
+
+    limits = replace(limits, memory_mib=sql.memory_mib(con))
 
     def work() -> pa.Table:
         statement, names = guard.check(con, query)

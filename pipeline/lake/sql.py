@@ -9,8 +9,10 @@ DuckDB refuses unused ones.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 
 FOLDERS = ("1_events", "2_timelines", "3_metrics", "4_outcomes", "checks", "adhoc")
 HEADER = ("title", "grain", "reads", "units", "source", "caveat")
+
+MEMORY = "GOODPUT_MEMORY"
+SPILL = "spill"  # the folder of a lake
+_MEMORY_SHARE = "50%"  # Python, Arrow and the system need the rest
+_LEAST_MIB = 32
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 _HEADER_LINE = re.compile(r"^--\s*(?:(\w+):)?\s*(.*)$")
 _WORDS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$([a-z_][a-z0-9_]*)""", re.DOTALL)
@@ -162,8 +170,13 @@ def ordered(queries: Mapping[str, Query], given: Iterable[str] = ()) -> list[Que
     return result
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """Return an in-memory connection: UTC, nothing fetched from outside."""
+def connect(spill: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection: UTC, nothing fetched from outside, a limit to its memory.
+
+    The limit is half of what the machine or its control group has, or what the environment's GOODPUT_MEMORY
+    says. What does not fit goes to the folder `spill`, which DuckDB makes and empties, also of what a killed
+    process left there; without one the query is refused.
+    """
     import duckdb
 
     con = duckdb.connect()
@@ -172,13 +185,56 @@ def connect() -> duckdb.DuckDBPyConnection:
         "set autoinstall_known_extensions = false",
         "set autoload_known_extensions = false",
         "set enable_progress_bar = false",
+        f"set temp_directory = {_text(spill or '')}",  # DuckDB's own is .tmp, wherever the command runs
     ):
         con.execute(setting)
+    _limit(con)
     return con
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Raise InputError, not DuckDB's own error, when work fits neither into memory nor onto the disk."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        hint = f"allow more, e.g. {MEMORY}=75%, and see that the disk of --root has room"
+        told = str(error).splitlines()[0]
+        raise InputError("memory", f"does not suffice ({told})", "room for the work", hint) from None
+
+
+def _limit(con: duckdb.DuckDBPyConnection) -> None:
+    import duckdb
+
+    wanted = os.environ.get(MEMORY, "") or _MEMORY_SHARE
+    try:
+        con.execute(f"set memory_limit = {_text(wanted)}")
+        is_enough = memory_mib(con) >= _LEAST_MIB
+    except (duckdb.Error, ValueError):  # of -1, no limit, DuckDB makes PiB
+        is_enough = False
+    if not is_enough:
+        expected = f"a size such as 4GiB or 25%, {_LEAST_MIB} MiB at least"
+        raise InputError(
+            MEMORY, f"found {wanted!r}", expected, f"leave {MEMORY} out for half of the machine's"
+        )
+
+
+def _text(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def memory_mib(con: duckdb.DuckDBPyConnection) -> int:
+    """Return what DuckDB may use on a connection, MiB."""
+    ((told,),) = con.execute("select current_setting('memory_limit')").fetchall()
+    number, unit = told.split()
+    return int(float(number) * 1024 ** (_UNITS.index(unit) - _UNITS.index("MiB")))
 
 
 def build(con: duckdb.DuckDBPyConnection, queries: Iterable[Query], parameters: Mapping[str, Any]) -> None:
     """Create a table for each query, in the given order, each with the parameters it names."""
-    for query in queries:
-        values = {name: parameters[name] for name in query.parameters}
-        con.execute(f'create or replace temp table "{query.name}" as {query.body}', values)
+    with within_memory():
+        for query in queries:
+            values = {name: parameters[name] for name in query.parameters}
+            con.execute(f'create or replace temp table "{query.name}" as {query.body}', values)

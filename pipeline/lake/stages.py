@@ -9,6 +9,7 @@ does not make later stages stale, because they look at content.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -46,8 +47,11 @@ def code_version(*places: str, alone: Sequence[str] = (), packages: Sequence[str
             seen[path] = found.digest
             waiting += [target for name in found.imports if (target := _module_file(name))]
     named = sorted((path.relative_to(PACKAGE).as_posix(), digest) for path, digest in seen.items())
-    versions = [(name, importlib.metadata.version(name)) for name in sorted(packages)]
+    versions = [(name, _version(name)) for name in sorted(packages)]
     return hashlib.sha256(json.dumps([named, versions]).encode()).hexdigest()
+
+
+_version = functools.cache(importlib.metadata.version)  # it reads a file each time
 
 
 class _Meaning(NamedTuple):

@@ -1,9 +1,11 @@
 """The one module that writes: temporary name, fsync, rename; and the manifest of what is current.
 
 A reader sees the old file or the new one, never half of one, whenever the writer is killed. Data
-files are immutable (each run writes new names); `manifest.json` says which are current, and is
-itself replaced by rename, so a stage becomes visible as a whole or not at all. A killed writer leaves its
-temporary file, which the next run removes.
+files are immutable (each run writes new names); `manifest.jsonl` says which are current. It grows by one line
+a record, because thousands of files in one command would else rewrite it thousands of times; a last line
+without its end is no line, so a stage becomes visible as a whole or not at all. It is written anew, by
+rename, when most of its lines are out of date. A killed writer leaves its temporary file, which the next run
+removes. Longer than other modules, because no other one writes.
 
     root/raw/<source>/<file>            fetched public traces
     root/<stage>/<scope>/<hash>/*.parquet   tables of one run of a stage
@@ -12,24 +14,27 @@ temporary file, which the next run removes.
     root/reports/<scenario>/index.html  the page
     root/superseded.json                when each table of a past run was first seen without a record
     root/batch/summary.json             how the last batch went
+    root/spill/                         what does not fit into memory, while DuckDB works on it
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import BusyError, InputError
 from pipeline.schema import arrow_schema
@@ -37,9 +42,11 @@ from pipeline.schema import arrow_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MANIFEST = "manifest.json"
+MANIFEST = "manifest.jsonl"
+_OLD_MANIFEST = "manifest.json"  # until format 2
 CATALOG = "goodput.duckdb"
-_FORMAT = 2
+_FORMAT = 3  # 3: one line a record; other ids of events
+_SPARE_LINES = 100  # lines out of date that are not worth a rewrite
 _CHUNK_BYTES = 1 << 20
 _POLL_S = 0.2
 CHECKED_BYTES = 64 << 20
@@ -64,9 +71,12 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
         _sync(path.parent)
-    except BaseException:
+    except BaseException as error:
         for left in (temporary, Path(f"{name}.wal")):  # the second is DuckDB's log
             left.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            # Libraries say what went wrong, but not where.
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
         raise
 
 
@@ -76,14 +86,50 @@ def write_bytes(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
-def write_table(path: Path, table: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
+@dataclass(frozen=True)
+class Pieces:
+    """A long table that is made while it is written: Arrow tables of one schema, at least one.
+
+    Columns of codes into words are written as such and read as plain ones. `encodings` names Parquet's
+    encoding of columns whose values hardly repeat; `ranges` are the columns whose least and largest values
+    are worth the time to find them.
+    """
+
+    tables: Iterable[pa.Table]
+    encodings: Mapping[str, str] = field(default_factory=dict)
+    ranges: Sequence[str] = ()
+
+
+def write_table(path: Path, table: pa.Table | Pieces, metadata: Mapping[str, str] | None = None) -> None:
     """Replace `path` by a Parquet file of this Arrow table (zstd, with key-value metadata)."""
     import pyarrow.parquet as pq
 
+    if isinstance(table, Pieces):
+        with replacing(path) as temporary:
+            _write_pieces(temporary, table)
+        return
     if metadata:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
+
+
+def _write_pieces(path: Path, pieces: Pieces) -> None:
+    import pyarrow.parquet as pq
+
+    tables = iter(pieces.tables)
+    first = next(tables)
+    with pq.ParquetWriter(
+        path,
+        first.schema,
+        compression="zstd",
+        store_schema=False,  # else readers are told that columns are codes
+        use_dictionary=[name for name in first.schema.names if name not in pieces.encodings],
+        column_encoding=dict(pieces.encodings),
+        write_statistics=list(pieces.ranges),
+    ) as writer:
+        for table in itertools.chain([first], tables):
+            writer.write_table(table)
 
 
 def copy_file(source: Path, path: Path) -> None:
@@ -167,7 +213,7 @@ class Lake:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._read: tuple[tuple[int, int, int], Mapping[str, Record]] | None = None
+        self._read: tuple[tuple[int, int, int], _Manifest] | None = None
 
     def path(self, *parts: str) -> Path:
         """Return a path under the root."""
@@ -208,16 +254,16 @@ class Lake:
 
     def records(self) -> dict[str, Record]:
         """Return the current record of every stage and scope, by `stage/scope`."""
-        return dict(self._current())
+        return dict(sorted(self._manifest().records.items()))
 
-    def _current(self) -> Mapping[str, Record]:
-        """Return the records of the manifest, parsed again only when another file has taken its place."""
+    def _manifest(self) -> _Manifest:
+        """Return what the manifest says, parsed again only when another run has written to it."""
         path = self.root / MANIFEST
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            return {}
-        version = (found.st_ino, found.st_mtime_ns, found.st_size)
+        version = _version(path)
+        if version is None:
+            if (self.root / _OLD_MANIFEST).is_file():
+                raise InputError(str(path), "a root of an older version", f"format {_FORMAT}", _REBUILD)
+            return _Manifest({}, 0, 0)
         if self._read is None or self._read[0] != version:
             self._read = (version, _parsed(path))
         return self._read[1]
@@ -228,7 +274,7 @@ class Lake:
         A page and the catalog have fixed names: after a kill between such a file and its record, the
         file is of another run than the record says.
         """
-        found = self._current().get(f"{stage}/{scope}")
+        found = self._manifest().records.get(f"{stage}/{scope}")
         if found and all(self.is_intact(output) for output in found.outputs.values()):
             return found
         return None
@@ -241,12 +287,21 @@ class Lake:
         return output.bytes > CHECKED_BYTES or sha256_of(path) == output.sha256
 
     def publish(self, record: Record) -> None:
-        """Make a record current."""
-        records = self.records()
-        records[f"{record.stage}/{record.scope}"] = record
-        rows = {key: _plain(row) for key, row in sorted(records.items())}
-        text = json.dumps({"format": _FORMAT, "records": rows}, indent=1, sort_keys=True)
-        write_bytes(self.root / MANIFEST, text.encode())
+        """Make a record current: it is on disk when this returns."""
+        path, manifest = self.root / MANIFEST, self._manifest()
+        manifest.records[f"{record.stage}/{record.scope}"] = record
+        self._read = None  # should the write fail
+        if manifest.lines and manifest.lines < 2 * len(manifest.records) + _SPARE_LINES:
+            line = _line(record)
+            _append(path, manifest.bytes, line)
+            manifest = manifest._replace(lines=manifest.lines + 1, bytes=manifest.bytes + len(line))
+        else:
+            rows = [manifest.records[key] for key in sorted(manifest.records)]
+            content = b"".join([_HEADER, *map(_line, rows)])
+            write_bytes(path, content)
+            manifest = _Manifest(manifest.records, len(rows) + 1, len(content))
+        version = _version(path)
+        self._read = version and (version, manifest)
 
     def table(self, record: Record, name: str) -> Path:
         """Return the file of one of a record's tables."""
@@ -280,24 +335,69 @@ def _locks_within(stream: IO[str], wait_s: float) -> bool:
 _REBUILD = "remove the folder and run again; raw logs are not in it unless they were fetched"
 
 
-def _parsed(path: Path) -> dict[str, Record]:
-    """Return the records of a manifest; raise InputError when it is not one of ours."""
+_HEADER = json.dumps({"format": _FORMAT}).encode() + b"\n"
+
+
+class _Manifest(NamedTuple):
+    """The current records, and how many lines and bytes of the file tell them."""
+
+    records: dict[str, Record]
+    lines: int
+    bytes: int
+
+
+def _parsed(path: Path) -> _Manifest:
+    """Return what a manifest says; raise InputError when it is not one of ours."""
+    lines = path.read_bytes().split(b"\n")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format"] != _FORMAT:
-            raise InputError(str(path), f"format {document['format']!r}", f"format {_FORMAT}", _REBUILD)
-        return {
-            key: Record(**{**row, "outputs": {name: Output(**out) for name, out in row["outputs"].items()}})
-            for key, row in document["records"].items()
-        }
+        found = json.loads(lines[0])["format"]
+        if found != _FORMAT:
+            raise InputError(str(path), f"format {found!r}", f"format {_FORMAT}", _REBUILD)
+        first, *others = lines[1:-1]  # the last one has no end: it was not written whole
+        rows = [_record(first)]
+        try:
+            rows += [_record(line) for line in others]
+        except ValueError:
+            # A power cut may leave the end of the last line without its beginning: nobody was told of it.
+            rows += [_record(line) for line in others[:-1]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(str(path), "not a readable manifest", hint=_REBUILD) from error
+    size = sum(len(line) + 1 for line in lines[: len(rows) + 1])
+    return _Manifest({f"{row.stage}/{row.scope}": row for row in rows}, len(rows) + 1, size)
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _record(line: bytes) -> Record:
+    row = json.loads(line)
+    return Record(**{**row, "outputs": {name: Output(**output) for name, output in row["outputs"].items()}})
+
+
+def _line(record: Record) -> bytes:
     plain = dict(vars(record))
     plain["outputs"] = {name: dict(vars(output)) for name, output in record.outputs.items()}
-    return plain
+    return json.dumps(plain, sort_keys=True).encode() + b"\n"
+
+
+def _append(path: Path, end: int, line: bytes) -> None:
+    """Write a line after the first `end` bytes of a file; what a killed writer left behind is cut off."""
+    try:
+        with path.open("r+b") as stream:
+            stream.truncate(end)
+            stream.seek(end)
+            stream.write(line)
+        _sync(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.truncate(path, end)
+        raise
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    """Return what differs when another run has written to a file; None when there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def now() -> datetime:

@@ -77,6 +77,8 @@ _WHEN = {
     "pause": "if it is fixed and the job waits",
     "stretch": "if it is fixed and iterations get longer",
 }
+NO_LOG = "hours of the window without a log"
+UNCOVERED_FRAC = 0.05  # a quiet week at the ends of a window of months is no gap
 HINDSIGHT = "Each policy's spare domains were chosen with hindsight on the same failures."
 ONE_PERIOD = (
     "The range over placements covers where the failed nodes lie in domains, not another period of failures."
@@ -148,6 +150,18 @@ def warnings(quality: Sequence[Row]) -> list[str]:
         row = counts[item]
         if row["count"]:
             found.append(f"{whole(row['count'])} of {whole(row['of_count'])} {item.split()[1]} {words}")
+    planned = counts.get("planned work set aside")
+    if planned:
+        verb = "is" if planned["count"] == 1 else "are"
+        found.append(
+            f"{plural(planned['count'], 'outage')} of planned work {verb} left out: it is no failure"
+        )
+    bare = [row["share_frac"] for row in quality if row["item"] == NO_LOG and row["share_frac"]]
+    if sum(bare) > UNCOVERED_FRAC:
+        found.append(
+            f"{percent(sum(bare))} of the window lies before the first row of the log or after its last: "
+            "failures there, if any, are not counted"
+        )
     return found
 
 

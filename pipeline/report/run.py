@@ -166,7 +166,7 @@ def _build(lake: Lake, scenario: Scenario, read: Sequence[Record]) -> tuple[dict
 def _connection(lake: Lake, read: Sequence[Record]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield the catalog over the scenario's own records, so that no other file of the lake is counted."""
     records = {f"{record.stage}/{record.scope}": record for record in read}
-    with sql.connect() as con:
+    with sql.connect(lake.path(sql.SPILL)) as con, sql.within_memory():
         catalog.define(con, catalog.base_tables(lake, records))
         yield con
 

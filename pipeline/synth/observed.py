@@ -5,7 +5,7 @@ outage that begins in the window its start and length (microseconds), node (0 ..
 whole node) and kind. A fault of a whole domain stays one: drawn again, it takes the domain that its node
 lies in; where the log names no node, one of the observed nodes stands for the domain for good. Onsets and
 clears are paired by queries/2_timelines/outages.sql itself, on severities as the source says; what the
-scenario makes of them is applied later, as for any log.
+scenario makes of them is applied later, as for any log. Whether planned work is a failure is settled here.
 Easy to get wrong: the population is given, never inferred; nodes that never failed are part of it. An
 outage that began before the window or is still open at its end: the first is left out, the second ends
 there. A fault of scope node without a node is left out. Source: model.md sections 2 and 8.
@@ -98,7 +98,7 @@ def load(
 
     first, last = (moment.replace(tzinfo=None) for moment in observed)
     files = ", ".join("'" + str(lake.table(item, "events")).replace("'", "''") + "'" for item in sources)
-    with sql.connect() as con:
+    with sql.connect(lake.path(sql.SPILL)) as con:
         con.execute(f"create temp view ingested_events as from read_parquet([{files}])")
         con.execute("create temp table severity_choices (word varchar, severity varchar)")
         con.execute(
@@ -111,7 +111,7 @@ def load(
             "scenario": "",
             "window_start": first,
             "window_end": last,
-            **open_ends.parameters(trace, gpus_per_node),
+            **open_ends.parameters(trace, gpus_per_node, open_ends.planned_aside(sources, trace)),
         }
         sql.build(con, queries(), values)
         outages = con.sql(

@@ -19,8 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.config import PLANNED_DOWN, PLANNED_IGNORE
 from pipeline.errors import InputError
-from pipeline.lake import stages
+from pipeline.lake import open_ends, stages
 from pipeline.schema import arrow_schema
 from pipeline.synth import bootstrap, observed, presets
 from pipeline.synth.contract import DAY_0, REDRAWN, Preset, changed
@@ -114,6 +115,7 @@ def resample(lake: Lake, scenario: Scenario, sources: Sequence[Record], log: Log
         "block_d": block_d,
         "observed_nodes": trace.observed_nodes,
         "without_ends": [trace.assumed_repair_h, trace.fold_s, trace.cause_lead_s],
+        "planned": open_ends.planned_aside(sources, trace),
     }
     return _stage(lake, scenario, parameters, ("lake/sql.py",), source, log)
 
@@ -151,6 +153,7 @@ def _stage(
             "rows_accepted": count,
             "rows_rejected": 0,
             "day_0": DAY_0.isoformat(),
+            "planned": PLANNED_DOWN,  # a model of failures; a bootstrap has set planned work aside already
             **about,
         }
         found = tables(columns, kinds, cluster.nodes, file, sha256)
@@ -169,6 +172,7 @@ def _stage(
             "parameters": sha256,
             "version": VERSION,
             "severity": choices,
+            "planned": trace.planned,
             "redraws": trace.redraws,
         },
         code=stages.code_version(*modules, *code, packages=("numpy", "polars", "pyarrow")),
@@ -208,7 +212,8 @@ def _days(trace: Trace) -> float:
 def _interrupts(trace: Trace, kind: Kind) -> bool:
     """Say whether a kind stops a job, after the scenario's choice of severities."""
     choices = {**trace.severity, **dict.fromkeys(trace.exclude, "info")}
-    severity = choices.get(kind.reason or "") or choices.get(kind.component) or kind.severity
+    left_out = "info" if kind.component == "planned" and trace.planned == PLANNED_IGNORE else None
+    severity = choices.get(kind.reason or "") or choices.get(kind.component) or left_out or kind.severity
     return severity in INTERRUPTING
 
 

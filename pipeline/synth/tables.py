@@ -60,6 +60,7 @@ def tables(
         "node": pa.array(node_names(nodes)).take(pa.array(columns["node"], pa.int64())),
         "gpu": pa.array(columns["gpu"], pa.int64(), mask=columns["gpu"] < 0),
         "gpu_name": pa.nulls(count, pa.string()),
+        "gpu_uuid": pa.nulls(count, pa.string()),
         "domain": pa.nulls(count, pa.string()),
         "severity": by_kind([item.severity for item in kinds]),
         "scope": by_kind([item.scope for item in kinds]),

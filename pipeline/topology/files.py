@@ -22,9 +22,9 @@ from pipeline.topology.layout import Row, Topology
 _FORMATS = "a .csv or .parquet of node,domain, Slurm's topology.conf or .yaml, or Kubernetes nodes as .json"
 
 
-def read(path: Path, where: str) -> Topology:
+def read(path: Path, where: str, label: str | None = None) -> Topology:
     """Read a topology file; raise InputError with the line, what was found and what may stand there."""
-    return parse(path, load(path, where), where)
+    return parse(path, load(path, where), where, label)
 
 
 def load(path: Path, where: str, hint: str = "the path is relative to the scenario file") -> bytes:
@@ -41,11 +41,19 @@ def load(path: Path, where: str, hint: str = "the path is relative to the scenar
         ) from None
 
 
-def parse(path: Path, data: bytes, where: str) -> Topology:
-    """Return what the bytes of a topology file say; the ending of its name tells the format."""
+def parse(path: Path, data: bytes, where: str, label: str | None = None) -> Topology:
+    """Return what the bytes of a topology file say; the ending of its name tells the format.
+
+    `label` names the label of Kubernetes nodes that says their domain; only they have labels.
+    """
     rows: Iterable[Row]
     kind = path.suffix.lower()
-    if kind == ".parquet" or data.startswith(b"PAR1"):
+    if label is not None and kind != ".json":
+        hint = "leave the label out" if kind in {".parquet", *_READERS} else ""
+        raise InputError(where, f"a label for {path.name!r}", "a .json of Kubernetes nodes", hint)
+    if kind == ".json":
+        rows = kubernetes.from_json(_text(data, path.name), path.name, label)
+    elif kind == ".parquet" or data.startswith(b"PAR1"):
         rows = _from_parquet(data, path.name)
     elif kind in _READERS:
         rows = _READERS[kind](_text(data, path.name), path.name)
@@ -87,6 +95,16 @@ def _collected(rows: Iterable[Row], file: str) -> Topology:
     if not domains:
         raise InputError(file, "no node", "at least one domain with its nodes", "is it the right file?")
     return Topology(file, domains)
+
+
+def to_csv(topology: Topology) -> bytes:
+    """Return a topology as the CSV that reads back as it is."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("node", "domain", "gpus"))
+    for domain, rows in topology.domains.items():
+        table.writerows((row.node, domain, row.gpus) for row in rows)
+    return text.getvalue().encode()
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -156,5 +174,4 @@ _READERS: dict[str, Callable[[str, str], Iterator[Row]]] = {
     ".conf": slurm.from_conf,
     ".yaml": slurm.from_yaml,
     ".yml": slurm.from_yaml,
-    ".json": kubernetes.from_json,
 }

@@ -11,12 +11,24 @@ ingested_events as (
     select * from ingested_events
 ),
 
+-- Few rows are told twice; only they are put in order.
+twice as (
+    select event_id
+    from ingested_events
+    group by event_id
+    having count(*) > 1
+),
+
 known as (
     select
         *,
         row_number() over (partition by event_id order by as_of desc nulls first, file, "row") as occurrence,
     from ingested_events
+    where event_id in (select event_id from twice)
 )
 
+select * from ingested_events
+where event_id not in (select event_id from twice)
+union all by name
 select * exclude (occurrence) from known
 where occurrence = 1

@@ -12,52 +12,72 @@ located_events as (
     select * from located_events where kind in ('onset', 'clear')
 ),
 
-fault_rows as (
+faults as (
+    select
+        cluster, fault_source, node, gpu, domain, code,
+        row_number() over () as fault,
+    from (select distinct cluster, fault_source, node, gpu, domain, code from located_events)
+),
+
+-- All faults in one order, and in it one pass: a storm has a million rows of few faults.
+ordered as (
+    select
+        faults.fault,
+        event_id,
+        kind,
+        has_ends,
+        t_start,
+    from located_events
+    inner join faults
+        on
+            faults.cluster = located_events.cluster
+            and faults.fault_source = located_events.fault_source
+            and faults.code = located_events.code
+            and faults.node is not distinct from located_events.node
+            and faults.gpu is not distinct from located_events.gpu
+            and faults.domain is not distinct from located_events.domain
+    order by faults.fault, t_start, file, "row", event_id
+),
+
+followed as (
     select
         *,
-        lag(kind) over fault as previous_kind,
-        lag(t_start) over fault as previous_t,
-    from located_events
-    window fault as (
-        partition by cluster, fault_source, node, gpu, domain, code
-        order by t_start, file, "row", event_id
-    )
+        lag(fault) over () as previous_fault,
+        lag(kind) over () as previous_kind,
+        lag(t_start) over () as previous_t,
+    from ordered
 ),
 
 opening as (
     select
-        *,
+        * exclude (previous_fault, previous_kind, previous_t),
+        fault is distinct from previous_fault as is_first,
+        case when fault = previous_fault then previous_kind end as previous_kind,
         kind = 'onset'
         and (
-            coalesce(previous_kind, 'clear') = 'clear'
+            fault is distinct from previous_fault
+            or previous_kind = 'clear'
             or (not has_ends and epoch_us(t_start) - epoch_us(previous_t) > $fold_s * 1e6)
         ) as opens,
-    from fault_rows
+    from followed
 ),
 
 numbered as (
     select
         *,
-        (sum(case when opens then 1 else 0 end) over (
-            partition by cluster, fault_source, node, gpu, domain, code
-            order by t_start, file, "row", event_id
-            rows unbounded preceding
-        ))::bigint as incident_number,
+        (sum((opens or is_first)::int) over (rows unbounded preceding))::bigint as number,
     from opening
 ),
 
 named as (
-    select
-        *,
-        max(event_id) filter (opens) over (
-            partition by cluster, fault_source, node, gpu, domain, code, incident_number
-        ) as incident_id,
-        case when opens then 'onset' when kind = 'onset' then 'repeat' else 'clear' end as part,
-    from numbered
-    where incident_number > 0
+    select number, event_id as incident_id from numbered where opens
 )
 
-select * exclude (previous_kind, previous_t, opens, incident_number)
-from named
+select
+    numbered.event_id,
+    named.incident_id,
+    numbered.t_start,
+    case when opens then 'onset' when kind = 'onset' then 'repeat' else 'clear' end as part,
+from numbered
+inner join named on named.number = numbered.number
 where kind = 'onset' or previous_kind = 'onset'
-order by incident_id, t_start, file, "row"

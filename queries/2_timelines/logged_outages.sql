@@ -1,13 +1,16 @@
 -- title: Outages as each log tells them, before logs are laid together
 -- grain: one row per incident or interval
--- reads: incidents, located_events, severity_choices, assumed_repairs
--- units: times UTC; t_end is null while open; t_open_until: what is known of an open one
+-- reads: incidents, located_events, told_again, severity_choices, assumed_repairs
+-- units: times UTC; t_end is null while open; as_of: what is known of an open one
 -- source: model.md section 2, rules 2 to 4
--- caveat: An open interval that another file tells again with its end (a log that has grown since) is that one
---   outage; two rows of one file stay two, and one row of two versions of a file is at the same place in both.
---   Where a log tells no ends, an incident ends at its clear if it has one, else its component's assumed repair
---   time after its last row; one that takes nothing down has no length. Severities are those of the scenario;
---   one for a component leaves rows of information (there from the start, in the wake of a fault) as they are.
+-- caveat: Where a log tells no ends, an incident ends at its clear if it has one, else its component's assumed
+--   repair time after its last row; one that takes nothing down has no length. A log of onsets and clears goes on in
+--   its next file: an open incident is known to last until the last of them was taken. An interval is known until
+--   its own file was: a snapshot or list that was taken later and lacks it does not say that it went on.
+--   Severities are those of the scenario: for a reason before one for a code, before one for a component, which
+--   leaves rows of information (there from the start, in the wake of a fault) as they are. is_planned: planned work
+--   of a source in $planned_aside, which no choice of the scenario is about; outages takes it for information. log:
+--   sources without ends are one, the empty one.
 --   gpu is null where a fault takes the whole node, also if its rows name the GPU that it began with.
 with
 
@@ -19,6 +22,10 @@ incidents as (
     select * from incidents
 ),
 
+told_again as (
+    select event_id from told_again
+),
+
 severity_choices as (
     select * from severity_choices
 ),
@@ -27,65 +34,54 @@ assumed_repairs as (
     select * from assumed_repairs
 ),
 
-paired as (
+-- A log that says when it was taken is known until then, and until its last row.
+known as (
+    select cluster, source, greatest(max(as_of), max(t_start)) as known_until
+    from located_events
+    where has_ends
+    group by cluster, source
+    having max(as_of) is not null
+),
+
+folded as (
     select
-        incident_id as outage_id,
-        any_value(cluster) as cluster,
-        any_value(has_ends) as has_ends,
-        any_value(node) as node,
-        any_value(gpu) as gpu,
-        max(scope) filter (part = 'onset') as scope,
-        any_value(domain) as domain,
-        any_value(code) as code,
-        min(t_start) filter (part = 'onset') as t_start,
+        incident_id,
         max(t_start) filter (part <> 'clear') as t_last,
         min(t_start) filter (part = 'clear') as t_end,
-        max(component) filter (part = 'onset') as component,
-        max(severity) filter (part = 'onset') as severity,
-        max(reason) filter (part = 'onset') as reason,
-        max(as_of) as as_of,
         count(*) as events,
     from incidents
     group by incident_id
 ),
 
--- One row a fault and start, so that many equal rows are not compared each with each.
-closed as (
+-- What an incident is, its first row says.
+paired as (
     select
-        cluster, source, code, node, gpu, domain, t_start,
-        min(file) as first_file,
-        max(file) as last_file,
-        list("row") as places,
-    from located_events
-    where kind = 'interval' and t_end is not null
-    group by cluster, source, code, node, gpu, domain, t_start
-),
-
-told_again as (
-    select event_id
-    from located_events as early
-    inner join closed
-        on
-            closed.t_start = early.t_start
-            and closed.cluster = early.cluster
-            and closed.source = early.source
-            and closed.code = early.code
-            and closed.node is not distinct from early.node
-            and closed.gpu is not distinct from early.gpu
-            and closed.domain is not distinct from early.domain
-    where
-        early.kind = 'interval'
-        and early.t_end is null
-        and (
-            closed.first_file <> early.file
-            or closed.last_file <> early.file
-            or list_contains(closed.places, early."row")
-        )
+        incident_id as outage_id,
+        onset.cluster,
+        fault_source as log,
+        has_ends,
+        node,
+        gpu,
+        scope,
+        domain,
+        onset.source,
+        code,
+        onset.t_start,
+        folded.t_last,
+        folded.t_end,
+        component,
+        severity,
+        reason,
+        known_until as as_of,
+        folded.events,
+    from folded
+    inner join located_events as onset on onset.event_id = folded.incident_id
+    left join known on has_ends and known.cluster = onset.cluster and known.source = onset.source
 ),
 
 intervals as (
     select
-        event_id as outage_id, cluster, true as has_ends, node, gpu, scope, domain, code,
+        event_id as outage_id, cluster, source as log, true as has_ends, node, gpu, scope, domain, source, code,
         t_start, t_start as t_last, t_end, component, severity, reason, as_of, 1 as events,
     from located_events
     where kind = 'interval' and event_id not in (select event_id from told_again)
@@ -99,15 +95,23 @@ logged as (
 
 chosen as (
     select
-        logged.* exclude (severity, gpu, scope),
+        logged.* exclude (severity, gpu),
         case when scope <> 'node' then gpu end as gpu,
         coalesce(
             by_reason.severity,
+            by_code.severity,
             case when logged.severity <> 'info' then by_component.severity end,
             logged.severity
         ) as severity,
+        logged.component = 'planned'
+        and logged.severity in ('down', 'app')
+        and by_reason.severity is null
+        and by_code.severity is null
+        and by_component.severity is null
+        and list_contains($planned_aside::varchar[], source) as is_planned,
     from logged
     left join severity_choices as by_reason on by_reason.word = logged.reason
+    left join severity_choices as by_code on by_code.word = logged.code and logged.code <> logged.component
     left join severity_choices as by_component on by_component.word = logged.component
 ),
 
@@ -124,7 +128,7 @@ ended as (
 )
 
 select
-    * exclude (t_end, t_last, assumed_end),
+    * exclude (t_end, t_last, assumed_end, source, code),
     coalesce(t_end, assumed_end) as t_end,
     assumed_end is not null and severity not in ('app', 'info') as is_assumed,
 from ended

@@ -32,8 +32,11 @@ seeds as (
     select distinct scenario, placement_seed from placements
 ),
 
+-- Two logs may tell of one outage from the same instant on.
 candidates as (
-    select * from segment_outages where t_start_us > 0 and t_start_us < $window_us
+    select distinct scenario, placement_seed, domain_id, gpu_first, gpu_last, t_start_us, outage_id
+    from segment_outages
+    where t_start_us > 0 and t_start_us < $window_us
 ),
 
 was_up as (
@@ -52,7 +55,7 @@ joined as (
     select
         *,
         gpu_first - coalesce(
-            lag(gpu_last) over (partition by placement_seed, domain_id, outage_id order by gpu_first), -2
+            lag(gpu_last) over (partition by placement_seed, domain_id, outage_id, t_start_us order by gpu_first), -2
         ) as step,
     from was_up
 ),
@@ -61,7 +64,7 @@ ranges as (
     select
         *,
         (sum(case when step = 1 then 0 else 1 end) over (
-            partition by placement_seed, domain_id, outage_id
+            partition by placement_seed, domain_id, outage_id, t_start_us
             order by gpu_first
             rows unbounded preceding
         ))::bigint as range_number,

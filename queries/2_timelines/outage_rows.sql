@@ -1,10 +1,11 @@
 -- title: Which rows of which logs made each outage
 -- grain: outage x event
--- reads: outages, incidents, located_events, causes
+-- reads: outages, outage_members, incidents, located_events, told_again
 -- units: t in UTC
 -- source: model.md section 2: one fault seen twice is one outage
--- caveat: part: onset, repeat, clear or interval of the outage itself; cause: a row of a fault that was laid to
---   it. Assumed app-level faults have no row.
+-- caveat: part: onset, repeat, clear or interval of the outage's own log, again for an open interval that a later
+--   file told again; same: a row of another log that tells of it too; cause: a row of a fault that was laid to it.
+--   Every row stands in one outage at most. Assumed app-level faults have no row.
 with
 
 outages as (
@@ -15,26 +16,28 @@ incidents as (
     select incident_id, event_id, part from incidents
 ),
 
-causes as (
-    select cause_id, outage_id from causes
+told_again as (
+    select * from told_again
+),
+
+outage_members as (
+    select outage_id, part_id, role from outage_members
 ),
 
 own as (
-    select incident_id as outage_id, event_id, part from incidents
+    select incident_id as part_id, event_id, part from incidents
     union all
-    select event_id as outage_id, event_id, kind as part from located_events where kind = 'interval'
-),
-
-of_causes as (
-    select causes.outage_id, own.event_id, 'cause' as part
-    from own
-    inner join causes on causes.cause_id = own.outage_id
+    select event_id as part_id, event_id, kind as part
+    from located_events
+    where kind = 'interval' and event_id not in (select event_id from told_again)
+    union all
+    select outage_id as part_id, event_id, 'again' as part from told_again
 ),
 
 all_rows as (
-    select * from own
-    union all
-    select * from of_causes
+    select outage_members.outage_id, own.event_id, case when role = 'own' then part else role end as part
+    from own
+    inner join outage_members on outage_members.part_id = own.part_id
 )
 
 select

@@ -1,45 +1,77 @@
 -- title: Outages: one per fault of one entity, logs laid together
 -- grain: one row per outage (raw, before the union)
--- reads: logged_outages, causes, assumed_faults
+-- reads: outage_members, assumed_faults
 -- units: duration_s in seconds; times UTC, [t_start, t_end)
--- source: model.md section 2, rules 2 to 4; assumed app-level faults: rule 6
--- caveat: an outage with causes begins with the first of them, and takes its component where its own log knows
---   none. An open one ends when the log was taken, if that was said, at the window's end at the latest.
---   An assumed app-level fault has no length, no node and no row of a log behind it (events = 0). The scenario's
---   severities may leave all of them out, and turn none into an outage.
+-- source: model.md section 2, rules 2 to 4 and 7; assumed app-level faults: rule 6
+-- caveat: from the first sign to the last return that any of its logs tells; what it takes in between is in
+--   outage_parts. gpu is null when the whole node was out for some of it. Component and reason are those of the
+--   first cause that names a GPU or stands in a kernel's log, else of the first row that knows a component.
+--   Planned work that counts as no failure has severity info. An open one ends when the log was taken, if that was
+--   said, at the window's end at the latest. An assumed app-level fault has no length, no node and no row of a log
+--   behind it (events = 0). The scenario's severities may leave all of them out, and turn none into an outage.
 with
 
-logged_outages as (
-    select * from logged_outages where outage_id not in (select cause_id from causes)
-),
-
-caused as (
-    select
-        outage_id,
-        min(t_start) as t_start,
-        arg_min(component, (t_start, cause_id)) as component,
-        sum(events) as events,
-    from causes
-    group by outage_id
+outage_members as (
+    select * from outage_members
 ),
 
 assumed_faults as (
     select * from assumed_faults
 ),
 
+several as (
+    select outage_id from outage_members where role <> 'own'
+),
+
+-- Which row of each outage tells most; then when it was seen, whole node or not, and its end.
+ranked as (
+    select
+        members.*,
+        anchor.logged_start as anchor_start,
+        row_number() over (
+            partition by members.outage_id
+            order by
+                not members.takes,
+                case when members.is_aside then members.component <> 'planned' else false end,
+                members.component = 'unknown',
+                not members.is_aside and members.component = 'planned',
+                not (
+                    (members.gpu is not null or not members.has_ends)
+                    and members.logged_start <= anchor.logged_start
+                ),
+                members.logged_start,
+                members.part_id
+        ) as place,
+    from outage_members as members
+    inner join outage_members as anchor on anchor.part_id = members.outage_id
+    where members.outage_id in (select outage_id from several)
+),
+
 joined as (
     select
-        logged_outages.* replace (
-            least(logged_outages.t_start, coalesce(caused.t_start, logged_outages.t_start)) as t_start,
-            case
-                when logged_outages.component = 'unknown' then coalesce(caused.component, 'unknown')
-                else logged_outages.component
-            end as component,
-            logged_outages.events + coalesce(caused.events, 0) as events
-        ),
-        least(coalesce(as_of, $window_end::timestamp), $window_end::timestamp) as open_until,
-    from logged_outages
-    left join caused on caused.outage_id = logged_outages.outage_id
+        outage_id,
+        any_value(node) as node,
+        case when bool_and(gpu is not null) filter (takes) then any_value(gpu) filter (takes) end as gpu,
+        min(t_start) filter (takes) as t_start,
+        max(t_end) filter (takes) as t_end,
+        arg_max(is_open, (t_end, not is_open)) filter (takes) as is_open,
+        false as is_assumed,
+        any_value(component) filter (place = 1) as component,
+        any_value(severity) filter (place = 1) as severity,
+        any_value(reason) filter (place = 1) as reason,
+        bool_or(is_aside) as is_aside,
+        sum(events) as events,
+    from ranked
+    group by outage_id
+),
+
+all_outages as (
+    select
+        outage_id, node, gpu, t_start, t_end, is_open, is_assumed, component, severity, reason, is_aside, events,
+    from outage_members
+    where outage_id not in (select outage_id from several)
+    union all by name
+    select * from joined
 ),
 
 in_window as (
@@ -50,23 +82,21 @@ in_window as (
         gpu,
         null::bigint as domain_id,
         t_start,
-        coalesce(t_end, greatest(t_start, open_until)) as t_end,
+        t_end,
         component,
-        severity,
+        case when is_aside then 'info' else severity end as severity,
         reason,
-        t_end is null as is_censored,
+        is_open as is_censored,
         case
-            when t_end is null then case when open_until < $window_end::timestamp then 'as_of' else 'window' end
+            when is_open then case when t_end < $window_end::timestamp then 'as_of' else 'window' end
             when is_assumed then 'assumed'
             else 'logged'
         end as end_origin,
         events::bigint as events,
-    from joined
+    from all_outages
     where
         t_start < $window_end::timestamp
-        and (
-            coalesce(t_end, open_until) > $window_start::timestamp or t_start >= $window_start::timestamp
-        )
+        and (t_end > $window_start::timestamp or t_start >= $window_start::timestamp)
 ),
 
 with_assumed as (

@@ -1,6 +1,6 @@
 -- title: Outages that take GPUs away, laid onto the domains of each placement
--- grain: outage x placement seed x GPU range of one domain
--- reads: outages, events, placements, blast_radius
+-- grain: outage of a log x placement seed x GPU range of one domain
+-- reads: outages, outage_members, events, placements, blast_radius
 -- units: t_start_us, t_end_us are microseconds since the window's start, clipped to it
 -- source: model.md section 2, rule 5
 -- caveat: only severity down takes GPUs; for what-ifs, repair_scale_frac shortens or stretches repairs and
@@ -15,11 +15,19 @@
 with
 
 outages as (
-    select * from outages where severity = 'down'
+    select outage_id, component, reason from outages where severity = 'down'
+),
+
+-- Each log's own interval; what fails is what the logs say together.
+members as (
+    select outage_id, part_id, node, gpu, t_start, t_end, is_open, outages.component, outages.reason
+    from outage_members
+    inner join outages using (outage_id)
+    where takes
 ),
 
 domain_faults as (
-    select event_id as outage_id, domain
+    select event_id as part_id, domain
     from events
     where scope = 'domain'
 ),
@@ -38,17 +46,17 @@ in_window as (
         epoch_us(t_start) - epoch_us($window_start::timestamp) as from_us,
         epoch_us(t_start) - epoch_us($window_start::timestamp)
         + case
-            when is_censored then epoch_us(t_end) - epoch_us(t_start)
+            when is_open then epoch_us(t_end) - epoch_us(t_start)
             else round((epoch_us(t_end) - epoch_us(t_start)) * $repair_scale_frac)::bigint
         end as to_us,
-    from outages
+    from members
     where
         not list_contains($left_out::varchar[], component)
         and not list_contains($left_out::varchar[], coalesce(reason, ''))
         and not list_contains($left_out_components::varchar[], component)
         and (
             not list_contains($left_out_nodes::varchar[], coalesce(node, ''))
-            or outage_id in (select outage_id from domain_faults)
+            or part_id in (select part_id from domain_faults)
         )
 ),
 
@@ -57,18 +65,18 @@ reaching as (
         in_window.outage_id,
         node,
         case
-            when domain_faults.outage_id is null and blast_radius.scope = 'node' then null
+            when domain_faults.part_id is null and blast_radius.scope = 'node' then null
             else gpu
         end as gpu,
         domain_faults.domain,
         case
-            when domain_faults.outage_id is not null or blast_radius.scope = 'domain' then $domain_size
+            when domain_faults.part_id is not null or blast_radius.scope = 'domain' then $domain_size
             else coalesce(radius_gpus, 1)
         end::bigint as radius_gpus,
         from_us,
         to_us,
     from in_window
-    left join domain_faults using (outage_id)
+    left join domain_faults using (part_id)
     left join blast_radius using (component)
     where to_us > 0 or from_us >= 0
 ),

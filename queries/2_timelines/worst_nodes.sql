@@ -1,6 +1,6 @@
 -- title: The worst hundredth of the nodes by downtime, at least one
 -- grain: node
--- reads: outages, events, placements
+-- reads: outages, outage_parts, events, placements
 -- units: down_gpu_h in GPU-hours within the window
 -- source: model.md section 8 (lemon nodes); one in a hundred is our choice
 -- caveat: chosen in hindsight: chance alone makes some nodes the worst ones, also where all are alike. Sums of
@@ -31,17 +31,21 @@ nodes as (
 
 clipped as (
     select
+        outages.outage_id,
         outages.node,
-        case when gpu is null then coalesce(gpus, 1) else 1 end as gpus,
+        case when parts.gpu is null then coalesce(gpus, 1) else 1 end as gpus,
         greatest(
-            epoch_us(least(t_end, $window_end::timestamp)) - epoch_us(greatest(t_start, $window_start::timestamp)), 0
+            epoch_us(least(parts.t_end, $window_end::timestamp))
+            - epoch_us(greatest(parts.t_start, $window_start::timestamp)),
+            0
         ) as down_us,
     from outages
+    left join outage_parts as parts on parts.outage_id = outages.outage_id
     left join nodes on nodes.node = outages.node
 ),
 
 summed as (
-    select node, sum(gpus * down_us) / 3600e6 as down_gpu_h, count(*) as outages
+    select node, coalesce(sum(gpus * down_us), 0) / 3600e6 as down_gpu_h, count(distinct outage_id) as outages
     from clipped
     group by node
 )

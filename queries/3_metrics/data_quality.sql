@@ -1,12 +1,15 @@
 -- title: What became of every row of the log
 -- grain: one row per item, in reading order
--- reads: files, rejects, events, unpaired_clears, outages, placements, scenario_window
+-- reads: files, rejects, events, unpaired_clears, outages, outage_rows, placements, scenario_window
 -- units: counts; of_count is the whole an item is part of
 -- source: model.md section 2, rule 1: read = accepted + rejected
 -- caveat: counts all ingested files of the sources that the scenario's outages come from (the report looks at
 --   the scenario's own files only). Outages of severity info or degraded take no GPU away. An unplaced outage
 --   would take GPUs, but its node is unplaced, or its domain unknown, in the placement that charts show.
---   Assumed app-level faults are no row of a log: they are told at the end and are in no other count.
+--   Planned work counts as no failure unless the scenario says so ([trace] planned): it is information.
+--   Assumed app-level faults are no row of a log: they are told apart and are in no other count. A window that
+--   begins before the first row of the log, or ends after its last and after it was taken, is not covered there:
+--   no failure is known, which is not none. Hours are rounded; a synthetic trace covers its window.
 with
 
 logged_and_assumed as (
@@ -18,7 +21,7 @@ outages as (
 ),
 
 sources as (
-    select distinct source from events where event_id in (select outage_id from outages)
+    select distinct source from outage_rows where scenario = $scenario
 ),
 
 files as (
@@ -29,10 +32,6 @@ files as (
 rejects as (
     select * from rejects
     where source in (select source from sources) or not exists (select 1 from sources)
-),
-
-unpaired_clears as (
-    select * from unpaired_clears where scenario = $scenario
 ),
 
 totals as (
@@ -49,10 +48,7 @@ machines as (
 
 placed as (
     select * from placements
-    where
-        scenario = $scenario
-        and domain_id is not null
-        and placement_seed = (select first_seed from machines)
+    where scenario = $scenario and domain_id is not null and placement_seed = (select first_seed from machines)
 ),
 
 down_outages as (
@@ -79,6 +75,21 @@ unplaced_outages as (
         and not exists (select 1 from placed where placed.domain = down_outages.domain)
 ),
 
+log as (
+    select min(t_start) as first_t, greatest(max(coalesce(t_end, t_start)), max(as_of)) as last_t
+    from events
+    where source in (select source from sources) and source <> 'synth'
+    having count(*) > 0
+),
+
+uncovered as (
+    select
+        (epoch_us(machines.t_end) - epoch_us(machines.t_start)) / 3600e6 as window_h,
+        (epoch_us(least(first_t, machines.t_end)) - epoch_us(machines.t_start)) / 3600e6 as before_h,
+        (epoch_us(machines.t_end) - epoch_us(greatest(last_t, machines.t_start))) / 3600e6 as after_h,
+    from log cross join machines
+),
+
 items as (
     select 1 as place, 'files' as item, '' as reason, files as count, null::bigint as of_count from totals
     union all
@@ -92,7 +103,9 @@ items as (
     from rejects cross join totals
     group by reason
     union all
-    select 6, 'clears of no open fault', '', (select count(*) from unpaired_clears), rows_accepted from totals
+    select 6, 'clears of no open fault', '', count(*), (select rows_accepted from totals)
+    from unpaired_clears
+    where scenario = $scenario
     union all
     select 7, 'outages', '', outages, null from totals
     union all
@@ -100,19 +113,31 @@ items as (
     from outages cross join totals
     group by severity
     union all
-    select 9, 'outages without a logged end', '', count(*) filter (is_censored), count(*) from outages
+    select 9, 'planned work set aside', '', count(*), any_value(totals.outages)
+    from outages cross join totals
+    inner join events on event_id = outage_id and events.severity in ('down', 'app')
+    where outages.severity = 'info' and outages.component = 'planned'
+    having count(*) > 0
     union all
-    select 10, 'outages with an assumed end', '', count(*) filter (end_origin = 'assumed'), count(*) from outages
+    select 10, 'outages without a logged end', '', count(*) filter (is_censored), count(*) from outages
     union all
-    select 11, 'outages of no length', '', count(*) filter (duration_s = 0), count(*) from outages
+    select 11, 'outages with an assumed end', '', count(*) filter (end_origin = 'assumed'), count(*) from outages
     union all
-    select 12, 'nodes with an outage', '', count(distinct node), (select nodes from machines) from outages
+    select 12, 'outages of no length', '', count(*) filter (duration_s = 0), count(*) from outages
     union all
-    select 13, 'unplaced nodes', '', unplaced_nodes, nodes from machines
+    select 13, 'nodes with an outage', '', count(distinct node), (select nodes from machines) from outages
     union all
-    select 14, 'unplaced outages', '', (select count(*) from unplaced_outages), outages from totals
+    select 14, 'unplaced nodes', '', unplaced_nodes, nodes from machines
     union all
-    select 15, 'assumed app-level faults', '', count(*) filter (events = 0), null from logged_and_assumed
+    select 15, 'unplaced outages', '', (select count(*) from unplaced_outages), outages from totals
+    union all
+    select 16, 'assumed app-level faults', '', count(*) filter (events = 0), null from logged_and_assumed
+    union all
+    select 17, 'hours of the window without a log', side, round(greatest(hours, 0))::bigint, round(window_h)::bigint
+    from uncovered, lateral (
+        values ('before its first row', before_h), ('after its last row', after_h)
+    ) as sides (side, hours)
+    where hours is not null
 )
 
 select

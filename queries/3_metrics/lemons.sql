@@ -17,7 +17,7 @@ nodes as (
 ),
 
 by_component as (
-    select node, component, count(*) as outages, sum(down_h) as down_h, sum(down_h * gpus) as down_gpu_h
+    select node, component, count(*) as outages, sum(down_h) as down_h, sum(down_gpu_h) as down_gpu_h
     from outages_in_window
     group by node, component
 ),

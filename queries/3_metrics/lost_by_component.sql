@@ -27,7 +27,7 @@ nodes as (
 ),
 
 summed as (
-    select component, count(*) as outages, sum(down_h * gpus) as down_gpu_h
+    select component, count(*) as outages, sum(down_gpu_h) as down_gpu_h
     from outages_in_window
     group by component
 ),

@@ -31,7 +31,7 @@ by_node as (
 ),
 
 down as (
-    select node, sum(down_h * gpus) as down_gpu_h
+    select node, sum(down_gpu_h) as down_gpu_h
     from outages_in_window($scenario)
     where not is_of_domain
     group by node

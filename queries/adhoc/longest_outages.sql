@@ -8,7 +8,7 @@
 with
 
 outages as (
-    select *, down_h * gpus as down_gpu_h from outages_in_window($scenario)
+    select * from outages_in_window($scenario)
 ),
 
 ranked as (

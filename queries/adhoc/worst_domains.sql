@@ -59,7 +59,7 @@ by_node as (
         placements.placement_seed,
         placements.domain_id,
         outages.node,
-        sum(down_h * case when outages.gpu is null then placements.gpus else 1 end) as node_gpu_h,
+        sum(down_gpu_h * case when outages.gpu is null then placements.gpus / outages.gpus else 1 end) as node_gpu_h,
     from outages
     inner join placements
         on

@@ -22,6 +22,7 @@ from pipeline.batch.run import Watch
 from pipeline.batch.summary import Summary
 from pipeline.config import Scenario, load
 from pipeline.ingest import run as ingest
+from pipeline.ingest import topology
 from pipeline.lake import catalog, stages
 from pipeline.lake.store import Lake, Record, write_bytes
 from pipeline.replay import run as replay
@@ -76,7 +77,7 @@ def short(name: str, lake: Lake, watch: Watch) -> Record:
 
 def full(name: str, lake: Lake, watch: Watch) -> Record:
     """All stages of a scenario, but for the page."""
-    scenario = load(name)
+    scenario = load(name, lambda trace: topology.kept(lake, trace))
     events, ran = ingest.stage(lake, scenario, watch.log)
     watch.note("ingest", ran)
     lines, ran = timelines.stage(lake, scenario, events, watch.log)

@@ -278,3 +278,38 @@ def test_a_number_that_is_none_is_null_in_the_summary(site: Site) -> None:
     assert json.loads(json.dumps(result.plain(), allow_nan=False))["scenarios"][0]["headline"] == [
         {"a_frac": None}
     ]
+
+
+NODES = "node,domain\n" + "".join(f"n{number:02},rack{number // 2}\n" for number in range(8))
+RACKED = SCENARIO.replace("nodes = 8\n", 'placement = "topology"\n')
+
+
+def test_a_drop_brings_its_topology(site: Site) -> None:
+    """It is kept for the drop's cluster, read anew each night, and no log though it lies among them."""
+    site.scenario("one.toml", RACKED)
+    assert "placement is 'topology'" in str(site.run(full).scenarios[0].error), "none yet"
+    site.write(drop='topology = "incoming/racks.csv"')
+    site.drop("racks.csv", NODES)
+
+    first = site.run(full)
+    assert (first.exit_code, first.drops[0].files_found, first.scenarios[0].ran) == (0, 1, STAGES)
+    (kept,) = site.told("topology_kept")
+    assert (kept["domains"], kept["nodes"], kept["outside_topology"], kept["never_seen"]) == (4, 8, 0, 5)
+    assert site.run(full).scenarios[0].ran == []
+
+    site.drop("racks.csv", NODES.replace("n07,rack3", "n07,rack0").replace("n00,rack0", "n00,rack3"))
+    assert site.run(full).scenarios[0].ran[:2] == STAGES[:2], "another topology makes the timelines stale"
+
+
+def test_a_topology_that_is_absent_or_being_written_fails_no_log(site: Site) -> None:
+    """The logs are taken; an absent one ends the night with 2, a young one waits for the next."""
+    site.write(drop='topology = "racks.csv"')
+    absent = site.run()
+    assert (absent.exit_code, absent.drops[0].files_ingested) == (2, 1)
+    assert "racks.csv" in str(absent.drops[0].error)
+
+    (site.folder / "racks.csv").write_text(NODES)
+    site.write(settle_s=3600, drop='topology = "racks.csv"')
+    young = site.run()
+    assert (young.exit_code, young.drops[0].left) == (0, ["first.csv", "racks.csv"])
+    assert not site.told("topology_kept")

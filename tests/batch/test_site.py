@@ -38,7 +38,12 @@ def test_a_mixed_drop_folder_goes_to_a_page(tmp_path: Path, capsys: pytest.Captu
         ).fetchall()
         parts = dict(con.execute("select part, count(*) from outage_rows group by part").fetchall())
         (domains,) = con.execute("select max(domain_id) + 1 from placements").fetchone() or (None,)
-    # Every GPU fault that the scheduler saw is one outage, its Xids are causes; jobs' Xids take nothing down.
-    assert sorted(counts) == [("app", nvl72_site.APP_FAULTS, 0), ("down", events, 54)]
+    # Every fault that the scheduler saw is one outage, its Xids are causes; jobs' Xids take nothing down; the
+    # serviced rack is planned work, which this site counts.
+    assert sorted(counts) == [("app", nvl72_site.APP_FAULTS, 0), ("down", events, 26)]
     assert parts == {"interval": events, "cause": 173 - nvl72_site.APP_FAULTS, "onset": nvl72_site.APP_FAULTS}
     assert domains == nvl72_site.RACKS
+    walk = (resources.folder("samples").parents[1] / "README.md").read_text(encoding="utf-8")
+    answers = [line for one in told["scenarios"] for line in one["lines"] if " batch: " in line]
+    assert answers
+    assert all(f"  {line}\n" in walk for line in answers), "README.md tells another answer"

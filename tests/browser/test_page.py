@@ -103,6 +103,12 @@ def test_charts_fit_a_phone(phone: Opened) -> None:
         assert drawn == pytest.approx(shown, abs=1), f"{name} is shrunk"
 
 
+def test_counts_of_the_data_quality_are_in_view_on_a_phone(phone: Opened) -> None:
+    """Long items wrap, so that their counts stand beside them."""
+    fits = "document.querySelector('#quality .scroll').scrollWidth <= innerWidth"
+    assert phone.page.evaluate(fits)
+
+
 def test_dark_mode_turns_page_and_charts(desk: Opened, phone: Opened) -> None:
     """The background is dark and the words of charts are light, and the other way round in light."""
     probe = (

@@ -29,6 +29,7 @@ WINDOW = {
     "gpus_per_node",
     "fold_s",
     "cause_lead_s",
+    "planned_aside",
 }
 PARAMETERS = {
     "1_events": set(),

@@ -42,7 +42,8 @@ CASES = {
         [
             ["table", "3 half"],
             ["run", "3 half"],
-            ["manifest.json", "6 renamed"],
+            ["manifest.jsonl", "3 half"],
+            ["manifest.jsonl", "4 written"],
             ["goodput.duckdb", "3 half"],
         ],
     ),
@@ -91,8 +92,8 @@ def test_each_library_that_cannot_write_is_one_message(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_writer_without_rename_is_caught(folder: Path) -> None:
-    """Planted: a store that writes under the final name leaves half a manifest, catalog and page."""
-    kinds = ["manifest.json", "goodput.duckdb", "index.html"] if EVERY_STEP else ["manifest.json"]
+    """Planted: a store that writes under the final name leaves half a catalog and page."""
+    kinds = ["goodput.duckdb", "index.html"] if EVERY_STEP else ["index.html"]
     only = [[kind, "3 half"] for kind in kinds]
     found = done(folder, RUN_NEW, [RUN_OLD], only=only, all=False, writer="in place")
     assert len(found["wrong"]) == len(only)
@@ -111,7 +112,7 @@ def test_new_folders_are_on_disk_before_their_files(tmp_path: Path, monkeypatch:
 def test_the_lock_removes_leftovers_of_its_own_writer_only(tmp_path: Path) -> None:
     """Temporaries of a killed writer go when the next run has the lock; a user's own files stay."""
     kept = [".hidden", ".notes.tmp", ".page.html.12345678.tmp.bak", "a.12345678.tmp", ".x.UPPER678.tmp"]
-    gone = [".manifest.json.ab_cd123.tmp", ".goodput.duckdb.00000000.tmp.wal"]
+    gone = [".manifest.jsonl.ab_cd123.tmp", ".goodput.duckdb.00000000.tmp.wal"]
     (tmp_path / "deep").mkdir()
     for name in (*kept, *gone):
         (tmp_path / "deep" / name).touch()

@@ -52,6 +52,32 @@ def test_the_tag_decides(tag: str, severity: str, component: str, code: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("tags", "component"),
+    [
+        (
+            "KERNDTLB KERNTLBE KERNSTOR KERNMC KERNFLOAT KERNBIT MMCS R_DDR_EXC R_DDR_STR CPU R_ECC NMI",
+            "host",
+        ),
+        ("KERNPOW KERNSERV MONPOW", "power"),
+        (
+            "KERNMNTF KERNMNT EXT_FS R_EXT_FS_ABRT1 R_EXT_FS_IO R_EXT_INODE2 R_SCSI0 MPT N_NFS N_LUS_LBUG",
+            "storage",
+        ),
+        ("KERNNOETH KERNSOCK KERNCON KERNREC KERNEXT APPTORUS VAPI", "nic"),
+        ("LINKDISC LINKIAP LINKPAP LINKBLL", "cable"),
+        ("APPSEV APPALLOC KERNPAN KERNTERM MASNORM MONILL PBS_CON N_PBS_BFD2 N_OOM R_PAN N_AUTH", "software"),
+        ("R_MTT R_SERR NEWTAG", "unknown"),
+    ],
+)
+def test_what_a_tag_is_about(tags: str, component: str) -> None:
+    """As the lines with the tag read; Thunderbird's, with and without what its raw files add."""
+    events = read("".join(line(tag) for tag in tags.split())).events
+    assert events["code"].to_list() == tags.split()
+    assert set(events["component"]) == {component}
+    assert set(events["severity"]) <= {"down", "app"}
+
+
+@pytest.mark.parametrize(
     ("place", "scope", "node", "domain"),
     [
         (CHIP, "node", CHIP, None),
@@ -108,6 +134,8 @@ def test_d17_epochs_date_the_lines(shared_dir: Path) -> None:
     assert parsed.rows_read == len(events) == wanted["lines"]
     alerts = [event["code"] for event in events if event["severity"] != "info"]
     assert (len(alerts), alerts) == (wanted["alerts"], wanted["alert_labels"])
+    untagged = [f"- {line.partition(' ')[2]}\n" for line in text.splitlines() if " FATAL " in line]
+    assert (set(read("".join(untagged)).events["severity"]) == {"info"}) is wanted["fatal_word_is_not_label"]
     assert events[0]["t_start"].isoformat() + "Z" == wanted["ts_line1_utc"]
     zone = ZoneInfo(wanted["zone"])
     offsets = []
@@ -125,7 +153,7 @@ def test_d18_the_site_does_not_date_the_lines(shared_dir: Path) -> None:
     events = read(text).events
     assert {instant.isoformat() + "Z" for instant in events["t_start"]} == {wanted["ts_utc"]}
     hour = int(text.split()[6][:2])
-    assert (events["t_start"][0].hour - hour) * 3600 == wanted["offset_s"]
+    assert (events["t_start"][0].hour - hour) * 3600 == wanted["offset_s"] != wanted["expected_if_mountain_s"]
     assert events["node"].unique().to_list() == ["dn228"]
     assert set(events["severity"]) == {"info"}
 

@@ -44,6 +44,14 @@ def test_a_short_row_is_told_from_empty_fields() -> None:
     assert table.frame.rows() == [(1, "1", None), (2, None, "1 fields, a row has 2")]
 
 
+def test_a_byte_order_mark_within_a_file_stays_where_it_is() -> None:
+    """Whichever way the rows are split, and wherever a piece begins."""
+    text = "x,y,z\n\ufeff1,2,3\n"
+    whole, ragged = frame(text), frame(text + "1\n")
+    assert whole == ragged[:1]
+    assert "\ufeff1" in whole[0]
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "x,y,z", "x,y,z\n\n", '"x",y,z\n'])
 def test_no_rows_is_an_empty_table(text: str) -> None:
     """The header is asked for its columns even then."""
@@ -69,3 +77,53 @@ def test_refused_rows_keep_their_text() -> None:
         assert parsed.rejects.rows()[0] == (2, "a b", "b,a,d")
         assert parsed.rows_read == parsed.events.height + parsed.rejects.height
         assert parsed.events["code"].to_list() == ["1"]
+
+
+@settings(deadline=None)
+@given(
+    rows, st.sampled_from(["\n", "\r\n", "\r"]), st.booleans(), st.integers(1, 40), st.sampled_from(["", '"'])
+)
+def test_pieces_are_the_whole(lines: list[str], newline: str, ends: bool, size: int, quote: str) -> None:
+    """Wherever a file is cut, its pieces have the rows, numbers and texts that it has as one."""
+    text = newline.join(["", "x,y,z", f"{quote}1{quote},2,3", "long,1,2,3", *lines]) + newline * ends
+    whole = csvtext.read(text, "f.csv", pick)
+    for mark in (b"", b"\xef\xbb\xbf"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(csvtext, "_PIECE_BYTES", size)
+            tables = list(csvtext.pieces(mark + text.encode(), "f.csv", pick))
+        assert pl.concat(table.frame for table in tables).rows() == whole.frame.rows()
+        bad = (table.with_frame(table.frame.with_columns(refused="shape")) for table in tables)
+        parsed = csvtext.joined(table.parsed({"code": pl.col("x")}) for table in bad)
+        told = whole.with_frame(whole.frame.with_columns(refused="shape")).parsed({"code": pl.col("x")})
+        assert parsed.events.equals(told.events)
+        assert parsed.rejects.equals(told.rejects)
+        assert parsed.rows_read == told.rows_read
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf", b"x,y,z", b"x,y,z\n\n"])
+def test_no_rows_in_pieces_is_an_empty_table(data: bytes) -> None:
+    """As with the whole file, the header is asked for its columns even then."""
+    if b"x" in data:
+        (table,) = csvtext.pieces(data, "f.csv", pick)
+        assert table.frame.rows() == []
+    else:
+        with pytest.raises(ValueError, match="z"):
+            list(csvtext.pieces(data, "f.csv", pick))
+
+
+def test_a_byte_that_is_no_text_is_told_with_its_line_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is the file's, not the piece's."""
+    monkeypatch.setattr(csvtext, "_PIECE_BYTES", 8)
+    with pytest.raises(InputError, match=r"f\.csv line 4"):
+        list(csvtext.pieces(b"x,y,z\n1,2,3\n1,2,3\n1,\xff,3\n", "f.csv", pick))
+
+
+def test_blanks_around_a_text_do_not_count() -> None:
+    """A text of blanks is null, as an empty one."""
+    frame = pl.DataFrame({"x": [" a b\t", "", " ", None], "y": [" kept "] * 4})
+    assert csvtext.cleaned(frame, ["x"]).rows() == [
+        ("a b", " kept "),
+        (None, " kept "),
+        (None, " kept "),
+        (None, " kept "),
+    ]

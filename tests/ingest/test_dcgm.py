@@ -110,6 +110,19 @@ def test_a_gpu_without_samples_is_lost_while_others_of_its_host_are_read() -> No
     ]
 
 
+def test_an_open_gap_is_known_until_the_last_sample() -> None:
+    """A GPU that vanished is not down for ever: what came after the range is not in it."""
+    parsed = query(steady(range(8)), steady(range(4), gpu=1), steady(range(2), host="n2"))
+    assert [(row[0], row[2], row[4], row[5]) for row in rows(parsed)] == [
+        ("interval", "down", 4, None),
+        ("interval", "degraded", 2, None),
+    ]
+    last = parsed.events["as_of"].to_physical() // US_PER_S
+    assert [at - T for at in last] == [7 * STEP] * 2
+    whole = query(steady([0, 1, 5, 6]), steady([0, 1, 2, 5, 6], gpu=1))
+    assert whole.events["as_of"].null_count() == whole.events.height > 0
+
+
 def test_a_host_without_samples_is_degraded() -> None:
     """It may be the exporter; where nothing at all was read, Prometheus itself was away."""
     steps = [0, 1, 2, 5, 6, 7, 8]
@@ -235,6 +248,8 @@ def test_blank_sentinels(shared_dir: Path) -> None:
     assert valid == wanted["valid"]
     assert sum(value is None for _, value in found) == wanted["null_rows"]
     assert len(found) - wanted["null_rows"] == wanted["valid_rows"]
+    used = [value for name, value in found if name == "gpu_util" and value is not None]
+    assert sum(used) / len(used) == wanted["mean_gpu_util"]
 
 
 @pytest.mark.shared
@@ -245,6 +260,7 @@ def test_the_name_in_help_may_be_another(shared_dir: Path) -> None:
     (row,) = dcgm.read(data, "f", AS_OF).events.rows(named=True)
     assert row["code"] == f"xid {wanted['xid']}"
     assert row["reason"] == f"Xid 42, {wanted['count_in_window']} within {wanted['window_s']} s"
+    assert wanted["event_time"] == f"within {wanted['window_s']} s before the scrape", "as the reason says"
     labels = {"xid": "42", "window_size_in_ms": "300000", "__name__": "DCGM_FI_DEV_XID_ERRORS_ACTIVE"}
     assert query(series(dict.fromkeys(range(10), 1), **labels)).events.height == wanted["samples"]
 

@@ -97,7 +97,10 @@ def test_a_source_says_what_a_user_needs(name: str, goodput: Callable[..., tuple
     module = sources.load(name)
     assert code == 0
     assert lines[0].startswith(f"{name}: ")
-    assert module.EXPORT or module.HOMEPAGE or name == "intervals"
+    assert module.EXPORT or module.PUBLIC or name == "intervals"
+    known = "sacctmgr scontrol journalctl dmesg cp kubectl mongoexport curl aws gsutil git"
+    commands = (*known.split(), "(date", "    -", "#")
+    assert all(line.startswith(commands) for line in module.EXPORT.splitlines())
     assert all(any(line.endswith(trap) for line in lines) for trap in module.TRAPS)
     assert len(module.TRAPS) >= 2
     for flag in module.FLAGS:

@@ -54,6 +54,23 @@ def test_a_file_without_any_document_is_an_input_error(text: str) -> None:
         values(text)
 
 
+def test_a_bad_byte_costs_its_document() -> None:
+    """One line of many is broken, with a mark where the byte was; in a file that is one document all is."""
+    lines = b'\xef\xbb\xbf{"a": "\xc3\xa4"}\n{"a": "\xff\xe4"}\n{"a": "\\ud800"}\n'
+    found = documents.pieces(lines, "f", "JSON")
+    assert [piece.value for piece in found] == [{"a": "\u00e4"}, None, {"a": "\ud800"}]
+    assert found[1] == documents.Piece(None, '{"a": "\ufffd\ufffd"}', is_broken=True)
+    with pytest.raises(InputError, match="f line 2: byte 0xff is not UTF-8"):
+        documents.pieces(b'{"a":\n"\xff"}', "f", "JSON")
+    with pytest.raises(InputError, match="UTF-16"):
+        documents.pieces('{"a": 1}'.encode("utf-16"), "f", "JSON")
+
+
+def test_lines_of_old_macs_are_documents() -> None:
+    """A broken line ends at its carriage return."""
+    assert values('{"a": 1}\r{"a": \r{"a": 3}\r') == [{"a": 1}, None, {"a": 3}]
+
+
 def test_many_broken_lines_cost_no_more_than_their_length() -> None:
     """Each broken line is skipped once."""
     found = values('{"a": 1}\n' + '{"a": [1, 2\n' * 20_000 + '{"a": 2}\n')

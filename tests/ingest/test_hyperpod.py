@@ -68,6 +68,27 @@ def test_a_condition_opens_and_closes() -> None:
     assert parsed.rows_read == 3
 
 
+def test_a_condition_that_turns_unknown_is_a_moment_of_information() -> None:
+    """The check failed, not the node: nothing opens or closes. Ready alone is down, as its node is lost."""
+    times = [f"2026-03-01T1{hour}:00:00Z" for hour in range(4)]
+    states = ["True", "Unknown", "False", "Unknown"]
+    parsed = read(*(line(agent(state), time) for state, time in zip(states, times, strict=True)))
+    assert picked(parsed, "kind", "severity", "code") == [
+        ("onset", "down", "NvidiaErrorReboot"),
+        ("interval", "info", "NvidiaErrorReboot"),
+        ("clear", "down", "NvidiaErrorReboot"),
+        ("interval", "info", "NvidiaErrorReboot"),
+    ]
+    assert parsed.events["t_end"].to_list() == [
+        start if kind == "interval" else None
+        for kind, start in parsed.events.select("kind", "t_start").rows()
+    ]
+    ready = read(*(line(agent(state, "Ready"), time) for state, time in zip(states, times, strict=True)))
+    assert picked(ready, "kind", "severity") == [
+        ("clear", "down"), ("onset", "down"), ("onset", "down"), ("onset", "down"),
+    ]  # fmt: skip
+
+
 def test_the_stamp_in_front_counts_then_ts_then_cloudwatch() -> None:
     """The time within the details, a day later, never does."""
     assert read(line(agent())).events["t_start"][0].isoformat() == "2026-03-01T18:35:35.532000"

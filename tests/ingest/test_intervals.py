@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
+from pipeline.ingest import csvtext
 from pipeline.ingest.parsing import Options, Parsed
 from pipeline.ingest.sources import intervals
+from tests.ingest.mutations import survives
 
 UTC_LOG = Options(tz="UTC")
 HEADER = "node,gpu,start,end,component,reason\n"
@@ -33,14 +35,12 @@ def parquet(frame: pl.DataFrame) -> bytes:
 def test_a_row_becomes_one_interval() -> None:
     """Node, GPU, UTC instants, component and reason are taken as they stand."""
     (event,) = read(HEADER + GOOD).events.rows(named=True)
-    assert event == {
+    assert {name: value for name, value in event.items() if value is not None} == {
         "t_start": datetime(2025, 3, 1, 8),
         "t_end": datetime(2025, 3, 1, 9),
         "kind": "interval",
         "node": "n1",
         "gpu": 3,
-        "gpu_name": None,
-        "domain": None,
         "severity": "down",
         "scope": "gpu",
         "component": "gpu",
@@ -48,6 +48,15 @@ def test_a_row_becomes_one_interval() -> None:
         "reason": "lost",
         "row": 1,
     }
+
+
+def test_a_column_that_is_wanted_itself_is_not_to_be_renamed() -> None:
+    """A missing `end` is not found in `node`, which it resembles."""
+    with pytest.raises(InputError, match="no column start and no column end") as refused:
+        read("node,domain\nn1,r1\n")
+    assert "rename" not in str(refused.value)
+    with pytest.raises(InputError, match="rename 'end_time' to 'end'"):
+        read("node,start,end_time\nn1,,\n")
 
 
 def test_columns_are_found_by_name_and_further_ones_are_ignored() -> None:
@@ -191,6 +200,11 @@ def test_neighbours_do_not_change_how_a_field_is_read() -> None:
     assert parsed.rejects["row"].to_list() == [25_001]
 
 
+def test_damage_gives_rows_rejects_or_one_error() -> None:
+    """Whatever is done to a file, every row is accounted for."""
+    survives(intervals, (HEADER + GOOD * 6).encode(), Options())
+
+
 cells = st.sampled_from(
     ["", "n1", " n2 ", "3", "x", "2025-03-01T08:00Z", "2025-03-01 09:00", "gpu", "\u00e9"]
 )
@@ -208,3 +222,17 @@ def test_both_ways_to_split_rows_agree_and_count_every_row(lines: list[str], new
     assert plain.events.equals(quoted.events)
     assert plain.rejects.equals(quoted.rejects)
     assert plain.rows_read == plain.events.height + plain.rejects.height == 1 + sum(map(bool, lines))
+
+
+def test_a_file_of_several_pieces_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are numbered through the file, whatever piece they stand in; so is the row of an error."""
+    bad = "n2,,2025-03-01T08:00Z,2025-02-01T09:00Z,,\n"
+    text = HEADER + GOOD * 5 + bad + GOOD * 3 + bad
+    whole = read(text)
+    monkeypatch.setattr(csvtext, "_PIECE_BYTES", 2 * len(GOOD))
+    pieces = read(text)
+    assert pieces.events.equals(whole.events) and pieces.rejects.equals(whole.rejects)
+    assert (pieces.rows_read, pieces.rejects["row"].to_list()) == (10, [6, 10])
+    with pytest.raises(InputError, match="row 8") as caught:
+        read(HEADER + GOOD * 7 + GOOD.replace("08:00Z", "08:00"), Options())
+    assert "2025-03-01T08:00)" in str(caught.value)

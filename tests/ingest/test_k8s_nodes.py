@@ -18,6 +18,7 @@ from tests.ingest.mutations import survives
 
 T1, T2, T3 = "2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"
 AS_OF = Options.of(as_of="2026-06-01T00:00Z")
+NOT_SAID = Options()
 
 
 def condition(name: str, status: str, since: Any = T1, beat: Any = T3, message: str = "m") -> dict[str, Any]:
@@ -69,6 +70,55 @@ def test_snapshots_in_one_stream_give_onset_and_clear() -> None:
         ]
     watch = [{"type": kind, "object": item} for kind, item in (("ADDED", bad), ("MODIFIED", good))]
     assert rows(read(*watch, {"type": "BOOKMARK", "object": {"kind": "Node"}})) == rows(read(bad, good))
+
+
+def known(*items: Any, options: Options = NOT_SAID) -> list[tuple[str, str, str]]:
+    """Return kind, node and up to when each row is known."""
+    found = read(*items, options=options).events.select("kind", "node", "as_of").rows()
+    return [(kind, name, f"{at:%H:%M}" if at else "") for kind, name, at in found]
+
+
+def listed(beat: str, *others: dict[str, Any]) -> dict[str, Any]:
+    """Return a List in which one node is healthy, with its last heartbeat."""
+    live = node(condition("Ready", "True", "2026-01-01T00:00:00Z", beat), name="live")
+    return {"kind": "List", "items": [live, *others]}
+
+
+LOST = node(condition("Ready", "Unknown", T1, "2026-03-01T09:59:00Z"))
+
+
+def test_an_open_fault_is_known_to_the_newest_heartbeat_of_the_last_list_that_shows_it() -> None:
+    """Of a live kubelet: a lost node tells no time. What a later List shows again is no row but moves it."""
+    first, second = listed("2026-03-01T10:03:00Z", LOST), listed(T2, LOST)
+    assert known(first) == [("onset", "n1", "10:03")]
+    assert known(first, second) == [("onset", "n1", "11:00")]
+    back = listed(T3, node(condition("Ready", "True", "2026-03-01T11:30:00Z", T3)))
+    assert known(first, second, back) == [("onset", "n1", "11:00"), ("clear", "n1", "12:00")]
+    assert known(listed("2026-03-01T09:00:00Z", LOST)) == [("onset", "n1", "10:00")], "not before it began"
+    assert known(first, second, options=AS_OF) == [("onset", "n1", "")], "what is said counts for the last"
+    assert known(first, back, options=AS_OF) == [("onset", "n1", "10:03"), ("clear", "n1", "")]
+
+
+def test_where_no_kubelet_lives_nothing_tells_when_it_was() -> None:
+    """A lone lost node, or a heartbeat that cannot be."""
+    assert known({"items": [LOST]}) == known(LOST) == [("onset", "n1", "")]
+    assert (
+        known({"items": [LOST, node(condition("Ready", "True", None, "2199-01-01T00:00:00Z"))]})[0][2] == ""
+    )
+
+
+def test_a_watch_is_known_to_its_newest_heartbeat() -> None:
+    """It tells every change: a fault that it says nothing more of is open as long as it ran."""
+    live = [listed(beat)["items"][0] for beat in (T1, T2, T3)]
+    events = [{"type": "MODIFIED", "object": item} for item in (live[0], LOST, live[1], live[2])]
+    assert known(*events) == known(live[0], LOST, *live[1:]) == [("onset", "n1", "12:00")]
+
+
+def test_a_cordon_is_known_as_long_as_it_is_shown() -> None:
+    """Up to the last snapshot that shows it."""
+    taint = {"key": "node.kubernetes.io/unschedulable", "timeAdded": T1}
+    cordoned = node(spec={"unschedulable": True, "taints": [taint]})
+    assert known(listed(T1, cordoned), listed(T2, cordoned), listed(T3)) == [("onset", "n1", "11:00")]
 
 
 def test_two_files_pair_as_one_stream_does() -> None:

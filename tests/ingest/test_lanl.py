@@ -117,7 +117,20 @@ def test_d06_down_time_is_minutes_of_the_sites_clock(shared_dir: Path) -> None:
     text = (folder / "lanl_sample.csv").read_text(encoding="utf-8")
     assert down_time(text) == wanted["down_min"]
     assert minutes(read(text)) == wanted["tz_America/Denver_min"]
-    assert minutes(read(text, Options(tz="Etc/GMT+7"))) == wanted["naive_min"]
+    assert wanted["unit"] == "minutes"
+    assert read(text).notes == ()
+    naive = read(text, Options(tz="Etc/GMT+7"))
+    assert minutes(naive) == wanted["naive_min"]
+    assert len(naive.notes) == 1
+    assert "3 of 6 rows state another length than from their start to their end" in naive.notes[0]
+
+
+def test_a_file_without_down_times_has_no_note() -> None:
+    """The column is looked at where it is; what is no number states nothing."""
+    assert read(row(**{"Down Time": "soon"})).notes == ()
+    assert read(row(**{"Down Time": "9999"})).notes != ()
+    lines = [",".join(line) for line in csv.reader(io.StringIO(row()))]
+    assert read("\n".join([lines[0].replace("Down Time", "Other"), *lines[1:]])).notes == ()
 
 
 @pytest.mark.shared
@@ -212,6 +225,9 @@ def test_d06_the_zone_mends_22_of_24_and_the_fold_the_other_two(public: bytes, s
     assert [abs(span) for span in earlier if abs(span) > 1] == [60, 60], "2 of 24 are left"
     later = off(LATER)
     assert 24 - sum(abs(span) > 1 for span in later) == whole["explained_by_America/Denver"]
+    assert lanl.read(public, "lanl.csv", LATER).notes == ()
+    (note,) = lanl.read(public, "lanl.csv", Options(tz="Etc/GMT+7")).notes
+    assert note.startswith("24 of 23,739 rows state another length")
     refused = lanl.read(public, "lanl.csv", DENVER).rejects
     assert refused["row"].to_list() == [18_567, 20_566], "file lines 18568 and 20567"
     assert refused["reason"].str.contains("ambiguous").all()

@@ -33,6 +33,34 @@ def test_the_control_system_says_what_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
+    ("categories", "component"),
+    [
+        ("BQC DDR Card Node_Board IO_Board Service_Card PCI Clocks Clock_FPGA Icon Palomino", "host"),
+        ("BQL Message_Unit InfiniBand Infiniband Ethernet", "nic"),
+        ("Cable Optical_Module", "cable"),
+        ("DCA AC_TO_DC_PWR DC_TO_DC_PWR", "power"),
+        ("Coolant_Monitor Fan Fan_Assembly Temp_Sensor", "cooling"),
+        ("Software_Error Process Job ELF_Image Block", "software"),
+        ("Other", "unknown"),
+    ],
+)
+def test_every_category_of_the_data_dictionary_is_known(categories: str, component: str) -> None:
+    """Padded with blanks, as the database writes them."""
+    before, _, rest = GOOD.partition("BQC")
+    assert rest
+    lines = [f"{before}{name:<16}{rest[rest.index(',') :]}" for name in categories.split()]
+    events = read("\n".join(lines)).events
+    assert events.height == len(lines)
+    assert set(events["component"]) == {component}
+
+
+def test_a_header_is_no_row() -> None:
+    """Some exports begin with the names of the columns."""
+    header = "RECID,MSG_ID,CATEGORY,COMPONENT,SEVERITY,EVENT_TIME\n"
+    assert read(header + SAMPLE).events.height == read(SAMPLE).events.height
+
+
+@pytest.mark.parametrize(
     ("place", "scope", "node", "domain"),
     [
         ("R00-M1-N03-J17", "node", "R00-M1-N03-J17", None),

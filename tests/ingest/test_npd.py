@@ -69,6 +69,8 @@ def test_a_check_that_failed_is_info_and_own_names_are_degraded() -> None:
         ("info", "gpu", "GPUProblem", "10:00"),
         ("degraded", "nvlink", "OurNvLinkProblem", "10:00"),
     ]
+    assert parsed.events["kind"].to_list() == ["interval", "onset"], "the first swallows no onset"
+    assert parsed.events["t_end"].to_list() == [parsed.events["t_start"][0], None]
 
 
 def test_hyperpods_conditions_take_the_node() -> None:
@@ -137,6 +139,7 @@ def test_a_sticky_condition_has_no_end_and_takes_no_capacity(shared_dir: Path) -
     assert row["t_start"].isoformat() + "Z" == wanted["problem_start"]
     assert (row["kind"], row["t_end"], npd.ENDS) == ("onset", wanted["problem_end"], wanted["clearable"])
     assert (row["severity"] == "down") is (wanted["node_downtime_s"] > 0)
+    assert wanted["censored"] == (row["t_end"] is None)
 
 
 def test_any_damage_is_counted() -> None:

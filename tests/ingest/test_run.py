@@ -5,17 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import config
+from pipeline import config, resources
 from pipeline.errors import CheckFailedError, InputError, NoDataError
 from pipeline.ingest import run
-from pipeline.ingest.parsing import Options
-from pipeline.lake.store import Lake, Record
+from pipeline.ingest.parsing import Options, Parsed
+from pipeline.ingest.sources import intervals
+from pipeline.lake import store
+from pipeline.lake.store import MANIFEST, Lake, Record
 from pipeline.schema import arrow_schema
 
 HEADER = "node,start,end\n"
@@ -82,13 +87,13 @@ def test_tables_have_exactly_the_columns_of_the_schema(lake: Lake, log_file: Pat
 def test_a_second_ingest_changes_nothing(lake: Lake, log_file: Path, tmp_path: Path) -> None:
     """A file is known by its content: again, renamed or compressed, it is skipped."""
     first = run.ingest(lake, "intervals", [str(log_file)], Options(), quiet)
-    manifest = (lake.root / "manifest.json").read_bytes()
+    manifest = (lake.root / MANIFEST).read_bytes()
     renamed = log_file.rename(tmp_path / "renamed.csv")
     packed = tmp_path / "log.csv.gz"
     packed.write_bytes(gzip.compress(renamed.read_bytes()))
     again = run.ingest(lake, "intervals", [str(renamed), str(packed)], Options(), quiet)
     assert [item.skipped for item in first + again] == [False, True, True]
-    assert (lake.root / "manifest.json").read_bytes() == manifest
+    assert (lake.root / MANIFEST).read_bytes() == manifest
 
 
 def test_options_that_change_the_meaning_make_another_ingest(lake: Lake, tmp_path: Path) -> None:
@@ -109,6 +114,47 @@ def test_equal_bytes_give_equal_tables(tmp_path: Path, log_file: Path) -> None:
     records = [run.ingest_file(lake, "intervals", log_file, Options(), quiet)[0] for lake in lakes]
     for name in ("events", "rejects"):
         assert records[0].outputs[name].sha256 == records[1].outputs[name].sha256
+
+
+@pytest.mark.parametrize(("said", "stored"), [(None, 12), (datetime(2025, 3, 1, 10), 10)])  # noqa: DTZ001
+def test_a_log_that_says_when_it_was_taken_is_believed_before_the_option(
+    lake: Lake, log_file: Path, monkeypatch: pytest.MonkeyPatch, said: datetime | None, stored: int
+) -> None:
+    """`as_of` of a row is what its source tells, else what was said at ingest, in UTC."""
+    read = intervals.read
+
+    def dated(data: bytes, file: str, options: Options) -> Parsed:
+        parsed = read(data, file, options)
+        return replace(parsed, events=parsed.events.with_columns(as_of=pl.lit(said, pl.Datetime("us"))))
+
+    monkeypatch.setattr(intervals, "read", dated)
+    options = Options(as_of=datetime(2025, 3, 1, 14, tzinfo=timezone(timedelta(hours=2))))
+    record, _ = run.ingest_file(lake, "intervals", log_file, options, quiet)
+    (found,) = table(lake, record, "events")["as_of"].to_pylist()
+    assert found == datetime(2025, 3, 1, stored)  # noqa: DTZ001
+
+
+def test_thousands_of_files_cost_alike(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file adds to the manifest does not grow with the files before it, and is there at once."""
+    written: list[int] = []
+    append = store._append
+
+    def counted(path: Path, end: int, line: bytes) -> None:
+        append(path, end, line)
+        written.append(len(line))
+        assert len(Lake(lake.root).records()) == len(written) + 1
+
+    monkeypatch.setattr(store, "_append", counted)
+    monkeypatch.setattr(store, "_parsed", lambda path, real=store._parsed: parsed.append(path) or real(path))
+    parsed: list[Path] = []
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for place in range(12):
+        (logs / f"{place:02}.csv").write_text(HEADER + ROW.replace("n1", f"n{place:02}"))
+    done = run.ingest(lake, "intervals", [str(logs)], Options(), quiet)
+    assert [item.rows_accepted for item in done] == [1] * 12
+    assert len(written) == 11 and max(written) < min(written) + 20
+    assert len(parsed) == 11  # by the readers above: the writer knows what it wrote
 
 
 def test_a_row_sent_again_keeps_its_id_and_equal_rows_of_a_file_stay_two(lake: Lake, tmp_path: Path) -> None:
@@ -245,3 +291,14 @@ def test_a_preset_comes_through_the_same_door(lake: Lake, tmp_path: Path) -> Non
     (record,), ran = run.stage(lake, scenario(tmp_path, 'preset = "llama3"\ndays = 365\nseed = 1'), quiet)
     assert (record.stage, ran) == ("synth", True)
     assert json.dumps(record.facts)
+
+
+def test_a_file_of_another_source_is_named(lake: Lake, tmp_path: Path) -> None:
+    """The error of the asked source says what it found; the hint which source knows the file."""
+    path = tmp_path / "events.txt"
+    path.write_bytes((resources.folder("samples") / "slurm-events.psv").read_bytes())
+    with pytest.raises(InputError, match="it looks like slurm-events"):
+        run.ingest(lake, "sinfo", [str(path)], Options(tz="UTC"), lambda _: None)
+    # Where the asked source is the likely one, its own hint stands.
+    with pytest.raises(InputError, match="--tz"):
+        run.ingest(lake, "slurm-events", [str(path)], Options(), lambda _: None)

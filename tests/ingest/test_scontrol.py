@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from slurm_logs import GIVEN, TAKEN, broken, case, kept, refused, rows, sample
 
 from pipeline.errors import InputError
-from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import NO_NODE, Options, Parsed
-from pipeline.ingest.slurm_snapshots import NO_STAMP, NOT_UTF8
+from pipeline.ingest import slurm_json, slurm_states
+from pipeline.ingest.parsing import NO_NODE, NOT_ISO, NOT_UTF8, Options, Parsed
+from pipeline.ingest.slurm_snapshots import BAD_TAKEN, NO_STAMP
 from pipeline.ingest.sources import scontrol
 
 WHEN = datetime(2025, 3, 1, 8)
@@ -175,6 +175,66 @@ def test_json_that_cannot_be_read_is_refused(item: Any, reason: str) -> None:
     assert (parsed.rows_read, refused(parsed)) == (1, [reason])
 
 
+def dump(hour: int, *nodes: dict[str, Any], is_boxed: bool = True) -> str:
+    """Return what Slurm prints at an hour of 10 March 2025."""
+    answered = 1741564800 + 3600 * hour
+    boxed = {"set": True, "infinite": False, "number": answered}
+    return json.dumps({"nodes": nodes, "last_update": boxed if is_boxed else answered}, indent=1) + "\n"
+
+
+def told(text: str, options: Options = GIVEN) -> list[tuple[Any, ...]]:
+    """Return node, end and the last instant that is known of each fault."""
+    return read(text, options).events.select("node", "t_end", "as_of").rows()
+
+
+def test_json_says_itself_when_it_was_taken() -> None:
+    """`last_update`, bare or boxed, before --as-of; a line by `date` above it before both; 0 is none."""
+    seven = datetime(2025, 3, 10, 7)
+    for text, options in ((dump(7, NODE), Options()), (dump(7, NODE, is_boxed=False), GIVEN)):
+        assert told(text, options) == [("n1", None, seven)]
+    assert told("2025-03-10T08:00:00+00:00\n" + dump(7, NODE)) == [("n1", None, datetime(2025, 3, 10, 8))]
+    unset = json.dumps({"nodes": [NODE], "last_update": {"set": False, "number": 0}, "meta": {"slurm": {}}})
+    assert told(unset) == [("n1", None, AT)]
+    with pytest.raises(InputError, match="--as-of"):
+        read(unset, Options())
+    late = json.dumps({"nodes": [NODE], "last_update": 1741564800 * 1000})
+    assert refused(read(late)) == [f"{BAD_TAKEN}: {NOT_ISO}"]
+
+
+def test_json_below_records_in_text_is_refused_and_not_passed_over() -> None:
+    """One way or the other per file: else the nodes of the JSON would be lost without a word."""
+    text = "NodeName=n1 State=DOWN\n   Reason=x [root@2025-03-10T05:00:00]\n\n"
+    for indent in (None, 1):
+        parsed = read(text + json.dumps({"nodes": [NODE]}, indent=indent))
+        assert refused(parsed) == [scontrol.JSON_BELOW]
+        assert parsed.rows_read == 2
+
+
+def test_json_of_several_snapshots_is_one_fault_with_its_end() -> None:
+    """Documents after each other, each with its own time; one that is cut off costs one row."""
+    back, other = {**NODE, "state": ["IDLE"]}, {"name": 5, "state": ["IDLE"]}
+    text = dump(7, NODE) + dump(8, NODE, other)
+    assert told(text) == [("n1", None, datetime(2025, 3, 10, 8))]
+    nine = datetime(2025, 3, 10, 9)
+    assert told(text + dump(9, back)) == [("n1", nine, nine)]
+    times = "".join(
+        f"Mon Mar 10 0{hour}:00:00 2025\n" + dump(1, node) for hour, node in ((7, NODE), (9, back))
+    )
+    assert told(times, Options(tz="UTC")) == [("n1", nine, nine)]
+    parsed = read(dump(7, NODE) + dump(8, NODE)[:60] + "\n" + dump(9, back))
+    assert parsed.events["t_end"].to_list() == [nine]
+    assert (refused(parsed), parsed.rejects["row"].to_list()) == ([slurm_json.CUT_OFF], [2])
+    assert refused(read(dump(7, NODE) + '{"jobs": []}')) == [slurm_json.FOREIGN]
+
+
+def test_records_that_are_told_again_are_one_fault() -> None:
+    """From the stamp to the first snapshot that shows the node at work."""
+    down, back = LINES.format("DOWN", "x [root@2025-03-01T08:00:00]"), LINES.format("ALLOCATED", "(null)")
+    text = "".join(f"2025-03-10T0{hour}:00Z\n{node}" for hour, node in ((7, down), (8, down), (9, back)))
+    (event,) = rows(read(text, Options(tz="UTC")))
+    assert (event["t_start"], event["t_end"]) == (WHEN, datetime(2025, 3, 10, 9))
+
+
 @pytest.mark.parametrize(
     "text", ["PartitionName=p1 Nodes=n1\n", "{", '{"jobs": []}', "[1]", "{" * 10_000, '{"a":' * 10_000]
 )
@@ -188,6 +248,8 @@ def test_records_look_like_themselves() -> None:
     """By their first words."""
     assert scontrol.looks_like(b"".join(sample("scontrol.txt")))
     assert not scontrol.looks_like(b"PartitionName=p1\n")
+    for text in (dump(7, NODE), "2025-03-10T07:00:00+00:00\n" + dump(7, NODE)):
+        assert scontrol.looks_like(text.encode())
 
 
 @pytest.mark.shared
@@ -204,6 +266,11 @@ def test_public_stamp_without_a_year(shared_dir: Path) -> None:
         (event,) = rows(read(data, options))
         assert event["t_start"].isoformat() == expected["with_year_2016"]
         assert (event["code"], event["reason"]) == (expected["base_state"], expected["reason"])
+        assert f"{event['t_start']:%m-%dT%H:%M:%S}" == expected["reason_time"].partition(",")[0]
+    assert expected["not_responding"], "the suffix hides no state: the node is down"
+    assert event["severity"] == "down"
+    assert f"[{expected['reason_user']}@" in data.decode()
+    assert expected["reason_user"] not in event["reason"], "who set it is no part of the reason"
 
 
 @pytest.mark.shared
@@ -234,9 +301,11 @@ def test_broken_records_never_surprise() -> None:
     tries: list[bool] = []
     nodes = {"nodes": [NODE, {**NODE, "name": "n2", "state": "idle", "state_flags": ["DRAIN"]}]}
     text = [line + b"\n" for line in json.dumps(nodes, indent=1).encode().split(b"\n")]
+    both = [f"2025-03-10T0{hour}:00Z\n{dump(hour, NODE)}".encode() for hour in (7, 8)]
+    several = b"".join(both).splitlines(keepends=True)
 
     @settings(max_examples=200, derandomize=True, database=None, deadline=None)
-    @given(data=broken(sample("scontrol.txt")) | broken(text))
+    @given(data=broken(sample("scontrol.txt")) | broken(text) | broken(several))
     def run(data: bytes) -> None:
         tries.append(kept(scontrol, data, GIVEN))
 

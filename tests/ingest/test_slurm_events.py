@@ -12,8 +12,7 @@ from slurm_logs import GIVEN, broken, case, kept, refused, rows, sample
 
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import Options, Parsed
-from pipeline.ingest.slurm_snapshots import NOT_UTF8
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed
 from pipeline.ingest.sources import slurm_events
 
 HEADER = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"
@@ -197,7 +196,10 @@ def test_public_events_with_bars(shared_dir: Path) -> None:
     assert (len(nodes), len(events) - len(nodes)) == (expected["node_rows"], expected["cluster_rows"])
     assert [event["node"] for event in nodes if event["t_end"] is None] == expected["open_rows"]
     assert events[3]["reason"] == expected["row4_reason"]
-    assert [event["code"] for event in nodes[:3]] == ["DRAIN", "DRAIN", "DOWN"]
+    states = [state.partition(" ")[0] for state in expected["states"].values()]
+    assert [event["code"] for event in nodes[:3]] == states == ["DRAIN", "DRAIN", "DOWN"]
+    assert [event["node"] for event in nodes[:2]] == list(expected["states"])[:2]
+    assert expected["row4_user"] not in events[3]["reason"]
     down, planned = ({(nodes[place]["t_start"], nodes[place]["t_end"])} for place in (2, 3))
     assert nodes[3]["component"] == "planned"
     minutes = [

@@ -12,8 +12,8 @@ from slurm_logs import GIVEN, broken, case, kept, paired, refused, rows, sample
 
 from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import Options, Parsed
-from pipeline.ingest.slurm_snapshots import NO_HOSTS, NOT_UTF8
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed
+from pipeline.ingest.slurm_snapshots import NO_HOSTS
 from pipeline.ingest.sources import slurmctld
 
 DOWN = "error: Nodes n1 not responding, setting DOWN"

@@ -96,6 +96,10 @@ def test_d01_spans_are_differences_of_instants(shared_dir: Path) -> None:
     """Subtracted as they stand times are off by an hour; in the site's zone they give the duration."""
     text, wanted = case(shared_dir, "D01")
     assert off_s(columns(text), Options(tz="UTC")) == wanted["sample_naive_diff_s"]
+    assert read(text).notes == ()
+    (note,) = read(text, Options(tz="UTC")).notes
+    assert note.startswith("6 of 9 rows state another length than from their start to their end")
+    assert "by -3,600 s" in note
     assert off_s(columns(text), NEW_YORK) == wanted["sample_diff_with_America/New_York_s"]
     spans = read(text).events.filter(pl.col("kind") == "interval")
     told = spans["reason"].str.extract("^([0-9]+) s").cast(pl.Int64)
@@ -132,6 +136,8 @@ def test_d03_faults_without_a_span_are_counted(shared_dir: Path) -> None:
     spans = events.filter(pl.col("kind") == "interval")
     assert (spans["t_end"] - spans["t_start"]).dt.total_seconds().sum() == wanted["exposure_s"]
     assert spans["gpu_name"].to_list() == [wanted["first_SN"]]
+    assert wanted["SN_type"] == "string"
+    assert events["gpu_name"].dtype == pl.String
 
 
 @pytest.mark.shared

@@ -166,3 +166,38 @@ def test_sizes_are_checked_against_the_scenario(folder: Path, goodput: Call) -> 
     code, _, err = goodput("timelines", path)
     assert code == 2
     assert "s.toml [cluster] topology: 3 of 3 domains in racks.csv do not fit" in err
+
+
+RACK = "example.com/rack"
+
+
+def nodes_json(folder: Path) -> None:
+    """Write the racks as Kubernetes nodes with a label that no product knows."""
+    rows = [line.split(",") for line in RACKS.splitlines()[1:]]
+    items = [{"kind": "Node", "metadata": {"name": node, "labels": {RACK: rack}}} for node, rack in rows]
+    (folder / "nodes.json").write_text(json.dumps({"kind": "List", "items": items}))
+
+
+def test_a_label_of_ones_own_names_the_domains(folder: Path, goodput: Call) -> None:
+    """Given at ingest it holds for the kept copy; given in the scenario, for the scenario's own file."""
+    nodes_json(folder)
+    assert "no label that says" in ingest(goodput, folder, racks="nodes.json")[2]
+    assert ingest(goodput, folder, "--topology-label", RACK, racks="nodes.json")[0] == 0
+    code, _, err = goodput("timelines", scenario(folder))
+    assert code == 0, err
+    kept = places(folder)
+    own = f'topology = "nodes.json"\ntopology_label = "{RACK}"'
+    code, _, err = goodput("timelines", scenario(folder, cluster=own))
+    assert code == 0, err
+    assert kept == places(folder) == {"a2": 0, "a1": 0, "b2": 1, "b1": 1, "c1": 2, "c2": 2}
+
+
+def test_a_label_where_none_can_be_is_told(folder: Path, goodput: Call) -> None:
+    """Without a topology, or beside a format that has no labels."""
+    code, _, err = goodput("ingest", "intervals", str(folder / "log.csv"), "--topology-label", RACK)
+    assert code == 2 and "--topology-label: given without --topology" in err
+    code, _, err = ingest(goodput, folder, "--topology-label", RACK)
+    assert code == 2 and "a label for 'racks.csv'" in err
+    own = scenario(folder, cluster=f'topology = "racks.csv"\ntopology_label = "{RACK}"')
+    code, _, err = goodput("timelines", own)
+    assert code == 2 and "[cluster] topology: a label for 'racks.csv'" in err

@@ -7,7 +7,9 @@ import gzip
 import io
 import json
 import lzma
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.ingest import run, textscan
+from pipeline.ingest import amd, run, textscan
 from pipeline.ingest.documents import gpu_name
-from pipeline.ingest.parsing import Options, Parsed
+from pipeline.ingest.kernellog import told
+from pipeline.ingest.parsing import Options, Parsed, RefusedError
 from pipeline.ingest.sources import xid
+from pipeline.ingest.xidchains import ACTIONS
+from pipeline.ingest.xidlines import Message, claim, parse, recovery
 from pipeline.lake.store import Lake
 
 ALL = Options.of(tz="UTC", year=2025, boot_time="2025-03-01T00:00Z", node="n1")
@@ -49,6 +54,15 @@ def case(shared_dir: Path, name: str) -> tuple[bytes, dict[str, Any]]:
         path for path in folder.iterdir() if path.name not in {"SOURCE.txt", "expected.json", "meta.json"}
     )
     return log.read_bytes(), json.loads((folder / "expected.json").read_text())["expected"]
+
+
+def claims(data: bytes) -> Iterator[Message]:
+    """Yield what the messages of a log claim, whether their lines can be dated or not."""
+    for text in data.decode("utf-8", errors="replace").splitlines():
+        known = told(text, claim)
+        with suppress(RefusedError):
+            if known and (message := parse(known.message)) and message.family != "lost":
+                yield message
 
 
 def short(name: str) -> str:
@@ -176,8 +190,8 @@ def test_journald_json_is_read_also_where_the_message_is_bytes() -> None:
     """MESSAGE is text, or a list of bytes where it is not printable; microseconds are UTC."""
     text = journal(MESSAGE="usb") + journal(MESSAGE=FAULT) + journal(MESSAGE=list(f"{FAULT}\x1b".encode()))
     compact = text.replace(": [", ":[")
-    for told in (text, compact):
-        parsed = read(told, Options())
+    for entries in (text, compact):
+        parsed = read(entries, Options())
         assert parsed.events["row"].to_list() == [2, 3]
         assert parsed.events["t_start"].to_list() == [NOON, NOON]
         assert parsed.events["node"].to_list() == ["gpu-1", "gpu-1"]
@@ -326,10 +340,13 @@ class TestPublicCases:
         """Five rows of one code and GPU, told apart from the tables around them."""
         data, expected = case(shared_dir, "A01")
         found = rows(data, Options(tz="UTC", node="n1"))
-        assert len(found) == expected["xid_rows"]
+        assert len(found) == expected["xid_rows"] + expected["non_xid_rows_emitted"]
         assert {row["code"] for row in found} == {f"xid {expected['xid_code']}"}
         assert {short(row["gpu_name"]) for row in found} == {expected["pci"]}
         times = [row["t_start"] for row in found]
+        assert [times[0].isoformat(), times[-1].isoformat()] == [
+            expected[name].partition(" ")[0] for name in ("first", "last")
+        ]
         gaps = [int((late - early).total_seconds()) for early, late in pairwise(times)]
         assert gaps == expected["inter_event_gaps_s"]
         assert sum(gaps) == expected["span_s"]
@@ -346,38 +363,50 @@ class TestPublicCases:
         assert (len(links), len(states)) == (expected["xid149_rows"], expected["xid154_rows"])
         assert {(row["code"], row["severity"]) for row in links} == {("xid 149", "down")}
         assert {short(row["gpu_name"]) for row in found} == set(expected["gpus"])
-        final = {short(row["gpu_name"]): xid.recovery(row["reason"])[1] for row in states}
+        final = {short(row["gpu_name"]): recovery(row["reason"])[1] for row in states}
         words = {"Drain and Reset": "drain_and_reset", "GPU Reset Required": "gpu_reset"}
-        assert {name: xid.ACTIONS[action] for name, action in final.items()} == {
+        assert {name: ACTIONS[action] for name, action in final.items()} == {
             name: words[action] for name, action in expected["final_action"].items()
         }
-        late = {short(row["gpu_name"]) for row in states if xid.recovery(row["reason"])[0] != 0}
+        late = {short(row["gpu_name"]) for row in states if recovery(row["reason"])[0] != 0}
         assert late == set(expected["missing_transition_gpus"])
         span = found[-1]["t_start"] - found[0]["t_start"]
         assert span == timedelta(seconds=expected["span_s"])
+        words = [row["reason"].partition("(0x")[2][:8] for row in links]
+        assert {int(word, 16) >> 20 & 63 for word in words} == {expected["subcode_all_149"]}
+        assert all(f" {expected['severity_all_149']} " in row["reason"] for row in links)
         with pytest.raises(InputError, match="--boot-time"):
             read(data, Options(node="n1"))
 
     def test_a04_a_gpu_lost_without_an_xid(self, shared_dir: Path) -> None:
         """Three lines are one fault, dated by the first, with the code of its like."""
         data, expected = case(shared_dir, "A04")
-        (row,) = rows(data)
-        assert row["code"] == f"xid {expected['xid']}"
+        found = rows(data)
+        assert len(found) == expected["failures"] + expected["rows_from_probe_failed_line"]
+        (row,) = found
+        assert (row["code"], row["severity"]) == (f"xid {expected['xid']}", "down")
+        assert expected["xid_source"] == "inferred"
+        assert "Xid" not in row["reason"], "the words of the log, which tells no number"
         assert short(row["gpu_name"]) == expected["pci"]
         assert row["t_start"] == BOOT + timedelta(seconds=expected["boot_s"])
+        assert (row["t_start"].date() == datetime(2025, 6, 2).date()) is expected["date_from_build_string"]
 
     def test_a07_lines_without_a_time_are_refused(self, shared_dir: Path) -> None:
         """Wake without a time: refused one by one, and the code is not the last number."""
         data, expected = case(shared_dir, "A07")
-        assert reasons(data, Options()) == ["no timestamp"] * expected["rows"]
-        claims = list(xid.claims(data))
-        assert [claim.code for claim in claims] == [expected["xid_code_every_row"]] * expected["rows"]
+        refused = expected["rejected_reason"].replace("_", " ")
+        assert reasons(data, Options()) == [refused] * expected["rows"]
+        assert len(rows(data, Options())) == expected["rows_with_time"]
+        found = list(claims(data))
+        assert [claim.code for claim in found] == [expected["xid_code_every_row"]] * expected["rows"]
         causes = {
-            claim.address: int(claim.reason.rpartition(" ")[2])
-            for claim in claims
-            if "caused" in claim.reason
+            claim.address: int(claim.reason.rpartition(" ")[2]) for claim in found if "caused" in claim.reason
         }
         assert causes == expected["caused_by"]
+        dated = rows("".join(f"[{at}.0] {line}\n" for at, line in enumerate(data.decode().splitlines())))
+        assert len([row for row in dated if row["severity"] == "info"]) == expected["secondary_rows"]
+        failures = [row for row in dated if row["severity"] != "info"]
+        assert len(failures) == expected["independent_failures_from_these_rows"]
 
     def test_a09_an_sxid_is_one_row_of_two_lines(self, shared_dir: Path) -> None:
         """The data line adds no row; what has no code or no device is refused."""
@@ -386,13 +415,13 @@ class TestPublicCases:
         found = parsed.events.rows(named=True)
         assert len(found) == expected["events"]
         assert parsed.rejects.height == expected["rejected"]
-        for row, told in zip(found, expected["rows"], strict=True):
-            assert row["t_start"] == BOOT + timedelta(seconds=told["boot_s"])
+        for row, said in zip(found, expected["rows"], strict=True):
+            assert row["t_start"] == BOOT + timedelta(seconds=said["boot_s"])
             assert (
-                f"SXid {told['sxid']}, nvidia-{told['switch']}, {told['severity'].capitalize()}"
+                f"SXid {said['sxid']}, nvidia-{said['switch']}, {said['severity'].capitalize()}"
                 in row["reason"]
             )
-            assert row["severity"] == ("down" if told["severity"] == "fatal" else "info")
+            assert row["severity"] == ("down" if said["severity"] == "fatal" else "info")
             assert row["scope"] == "domain"
         assert sum(row["severity"] == "down" for row in found) == expected["domain_outages"]
 
@@ -401,20 +430,24 @@ class TestPublicCases:
         data, expected = case(shared_dir, "A10")
         found = []
         for line in data.splitlines():
-            claim = next(iter(xid.claims(line)), None)
+            claim = next(iter(claims(line)), None)
             found.append((claim.code, short(gpu_name(claim.address) or "")) if claim else (None, None))
         assert found == [(told["xid"], told["pci"]) for told in expected["parse"]]
         parsed = read(data)
         # Of the twelve that are read, five have a time that a timeline can use.
         assert parsed.events["row"].to_list() == [1, 3, 4, 5, 8]
         assert parsed.rows_read == expected["parsed"] + expected["rejected"]
-        assert parsed.rejects["reason"].to_list().count("no timestamp") == 7
+        refused = dict(parsed.rejects.select("row", "reason").iter_rows())
+        assert sorted([*parsed.events["row"], *refused]) == list(range(1, 17))
+        nothing = {13: "no PCI address", 14: "no Xid code", 15: "no PCI address", 16: "no PCI address"}
+        assert refused == nothing | dict.fromkeys((2, 6, 7, 9, 10, 11, 12), "no timestamp")
+        assert len(nothing) == expected["rejected"]
 
     def test_a11_the_numbers_of_an_action_hold_whatever_the_words(self, shared_dir: Path) -> None:
         """Four rows start an outage and the fifth ends one."""
         data, expected = case(shared_dir, "A11")
         found = rows(data)
-        told = [(short(row["gpu_name"]), xid.ACTIONS[xid.recovery(row["reason"])[1]]) for row in found]
+        told = [(short(row["gpu_name"]), ACTIONS[recovery(row["reason"])[1]]) for row in found]
         assert told == [(item["pci"], item["action"]) for item in expected["normalised"]]
         onsets = [row for row in found if row["kind"] == "onset" and row["severity"] == "down"]
         assert len(onsets) == expected["rows_that_start_an_outage"]
@@ -429,6 +462,11 @@ class TestPublicCases:
         found = rows(data)
         faults = {(row["gpu_name"], row["code"]) for row in found if row["severity"] == "down"}
         assert len(faults) == expected["failures"]
+        assert {name for name, _ in faults} == {gpu_name(expected["pci"])}
+        assert all(expected["vendor"] in line for line in data.decode().splitlines() if "reset begin" in line)
+        assert sum("is active" in row["reason"] for row in found) == expected["ecc_active_rows_counted"]
+        assert {row["t_end"] for row in found} == {expected["end"]}
+        assert expected["censored"] == (not xid.ENDS), "no end is told, so the scenario assumes one"
         assert found[0]["t_start"] == datetime.fromisoformat(expected["start_local"])
         assert found[0]["code"].replace(" ", "_") == expected["class"]
         assert {row["kind"] for row in found} == {"onset"}
@@ -439,28 +477,49 @@ class TestPublicCases:
         found = rows(data)
         failed = [row["gpu_name"] for row in found if row["severity"] == "down"]
         assert failed == [gpu_name(expected["primary_pci"])]
+        assert len(failed) == expected["primary_failures"]
         related = [row["gpu_name"] for row in found if row["code"] == "ras poison"]
         assert related == [gpu_name(name) for name in expected["related_devices"]]
+        told_bits = {amd.status(line) for line in data.decode().splitlines()} - {None}
+        bits = expected["status_bits"]
+        assert told_bits == {
+            amd.Status(*map(bool, (bits["valid_63"], bits["uncorrected_61"], bits["poison_43"])))
+        }
+        span = found[-1]["t_start"] - found[0]["t_start"]
+        assert span + timedelta(microseconds=3) >= timedelta(seconds=expected["span_s"]) >= span
 
     def test_a15_a_reset_that_succeeded_interrupts_and_takes_nothing(self, shared_dir: Path) -> None:
         """The clear carries the code of its onset."""
         data, expected = case(shared_dir, "A15")
-        begin, end = rows(data, Options())
+        found = rows(data, Options())
+        assert len(found) == 2 * expected["resets"]
+        begin, end = found
         assert (begin["kind"], end["kind"], begin["code"]) == ("onset", "clear", end["code"])
+        assert {row["gpu_name"] for row in found} == {gpu_name(expected["pci"])}
+        assert (begin["severity"] == "down") is expected["job_interrupting"]
+        assert (begin["scope"] == "node") is expected["node_outage"]
+        assert end["t_start"].replace(tzinfo=UTC) == datetime.fromisoformat(expected["reset_ok"])
         assert begin["t_start"].replace(tzinfo=UTC) == datetime.fromisoformat(expected["start"])
         assert (end["t_start"] - begin["t_start"]).total_seconds() == expected["duration_s"]
 
     def test_a17_a_time_in_the_future_is_refused(self, shared_dir: Path) -> None:
         """A wrong weekday, or a time after the log was taken, is refused."""
-        data, _ = case(shared_dir, "A17")
+        data, expected = case(shared_dir, "A17")
         told = next(line for line in data.decode().splitlines() if line.startswith("["))
         line = told.replace("audit: ...", FAULT)
         assert reasons(line, Options.of(tz="America/New_York", node="n1")) == [
             "the weekday does not fit the date"
         ]
-        right = line.replace("Tue", "Sat")
+        weekday = expected["weekday_of_2026_02_28"].partition(" ")[0]
+        right = line.replace("Tue", weekday[:3])
         taken = Options.of(tz="America/New_York", node="n1", as_of="2026-02-23T11:11:58-05:00")
+        assert expected["verdict"].endswith("future_timestamp")
         assert reasons(right, taken) == ["after --as-of, when the log was taken"]
+        ahead = timedelta(seconds=expected["ahead_of_capture_s"])
+        assert taken.as_of is not None
+        (row,) = rows(right, replace(taken, as_of=taken.as_of + ahead))
+        assert row["t_start"] == datetime(2026, 2, 28, 13, 30, 58), "not in the future by a second less"
+        assert reasons(right, replace(taken, as_of=taken.as_of + ahead - timedelta(seconds=1))) != []
 
     def test_a18_years_of_a_log_over_a_leap_day(self, shared_dir: Path) -> None:
         """The last line is the latest that the time of capture allows."""
@@ -486,9 +545,11 @@ class TestPublicCases:
             words = row["reason"].partition("message repeated ")[2]
             counts[int(row["reason"][4:6])] += int(words.partition(" ")[0]) if words else 1
         assert counts == {31: expected["xid31_count"], 43: expected["xid43_count"]}
-        assert [row["t_start"].strftime("%H:%M:%S") for row in found[:2]] == expected["folded_row"][
-            "interval"
-        ]
+        folded = expected["folded_row"]
+        assert [row["t_start"].strftime("%H:%M:%S") for row in found[:2]] == folded["interval"]
+        assert f"message repeated {folded['repeat']} times" in found[1]["reason"]
+        assert {row["code"] for row in found[:2]} == {f"xid {folded['xid']}"}
+        assert short(found[1]["gpu_name"]) == folded["pci"]
 
     def test_c15_one_spelling_of_an_address(self, shared_dir: Path) -> None:
         """Eight digits of domain, lower case, no function."""
@@ -558,9 +619,43 @@ def test_years_are_followed_where_only_some_lines_are_looked_at(monkeypatch: pyt
     exact = read(text, Options(tz="UTC", year=2021)).events
     monkeypatch.setattr(textscan, "EXACT", 0)
     monkeypatch.setattr(textscan, "STEP", 1500)
-    monkeypatch.setattr(textscan, "BLOCK", 4096)
+    monkeypatch.setattr(textscan, "WINDOW", 4096)
     assert read(text, Options(tz="UTC", year=2021)).events.equals(exact)
     assert exact["t_start"].dt.year().unique().sort().to_list() == [2021, 2022, 2023]
+
+
+@pytest.mark.parametrize("message", [FAULT, f"{FAULT} é"], ids=["by columns", "one by one"])
+def test_a_line_out_of_order_keeps_its_year_far_into_a_file(
+    monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
+    """A late line of December among those of January, where not every line is looked at, and the reverse."""
+    monkeypatch.setattr(textscan, "EXACT", 0)
+    monkeypatch.setattr(textscan, "STEP", 1500)
+    monkeypatch.setattr(textscan, "WINDOW", 4096)
+    old, new = "Dec 31 23:00:00 a cron[1]: x", "Jan  1 01:00:00 a cron[1]: x"
+    early, late = f"Jan  1 00:00:00 b kernel: {message}", f"Dec 31 23:59:59 b kernel: {message}"
+    text = "\n".join([*[old] * 100, early, *[old] * 500, *[new] * 500, late, *[new] * 100])
+    found = read(text, Options(tz="UTC", year=2021)).events["t_start"].to_list()
+    assert found == [datetime(2022, 1, 1), datetime(2021, 12, 31, 23, 59, 59)]
+
+
+@pytest.mark.parametrize(
+    "front", ['{{"log":"{}\\n","time":"2025-03-02T12:00:00Z"}}', "2025-03-02T12:00:00Z stdout F {}"]
+)
+def test_a_time_without_a_year_may_stand_in_a_container_s_line(front: str) -> None:
+    """The time inside wins, and --year is that of the first such line."""
+    lines = [front.format(f"{day} 12:00:00 b kernel: {FAULT}") for day in ("Dec 31", "Jan  1")]
+    found = read("\n".join(lines), Options(tz="UTC", year=2021)).events["t_start"].to_list()
+    assert found == [datetime(2021, 12, 31, 12), datetime(2022, 1, 1, 12)]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    """Nor does it hide that a file is JSON, whose messages may be lists of bytes."""
+    line = f"2025-03-02T12:00:00Z a kernel: {FAULT}\n"
+    entry = journal(MESSAGE=list(FAULT.encode()))
+    for text in (line, entry):
+        parsed = read("\ufeff" + text, Options())
+        assert (parsed.events.height, parsed.rejects.height) == (1, 0)
 
 
 # --- any bytes ---------------------------------------------------------------------------------------------
@@ -581,7 +676,6 @@ SEEDS = [
     "[3.5] amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!",
     f"[4.5] NVRM: Xid (PCI:0000:3b:00): {TO_NONE}",
 ]
-ACCEPTED = {"inputs": 0, "with": 0}
 
 
 @st.composite
@@ -608,22 +702,29 @@ def logs(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=400)
-@given(logs())
-def test_any_bytes_give_rows_and_rejects_or_one_input_error(data: bytes) -> None:
-    ACCEPTED["inputs"] += 1
+def is_accepted(data: bytes) -> bool:
+    """Return whether a row is accepted; assert that each is counted once and dated by the log."""
     try:
         parsed = read(data)
     except InputError:
-        return
-    ACCEPTED["with"] += parsed.events.height > 0
+        return False
     assert parsed.rows_read == parsed.events.height + parsed.rejects.height
     places = [*parsed.events["row"], *parsed.rejects["row"]]
     assert len(places) == len(set(places))
     now = datetime.now(UTC).replace(tzinfo=None)
     for moment in parsed.events["t_start"]:
         assert moment.year >= 2000 and abs(now - moment) > timedelta(days=1)
+    return parsed.events.height > 0
 
 
-def test_the_search_above_met_faults() -> None:
-    assert ACCEPTED["with"] * 5 >= ACCEPTED["inputs"] > 100
+def test_any_bytes_give_rows_and_rejects_or_one_input_error() -> None:
+    """At least a fifth of the damaged logs still tell a fault."""
+    accepted: list[bool] = []
+
+    @settings(max_examples=400)
+    @given(logs())
+    def run(data: bytes) -> None:
+        accepted.append(is_accepted(data))
+
+    run()
+    assert sum(accepted) * 5 >= len(accepted) > 100

@@ -6,13 +6,31 @@ import csv
 import hashlib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from pipeline import cli
 from pipeline.errors import InputError
 from pipeline.ingest import xids
 from pipeline.ingest.parsing import Options
+from pipeline.lake.store import Lake
 
 HEADER = "code,severity,scope,component\n"
+SCENARIO = """
+[trace]
+source = "xid"
+path = "kern.log"
+xid_table = "ours.csv"
+window = ["2025-03-01T00:00Z", "2025-03-05T00:00Z"]
+[cluster]
+nodes = 2
+domain_size = 8
+[job]
+tp = 8
+[[policy]]
+name = "p"
+response = "dp-drop"
+"""
 
 
 def test_the_hash_in_the_code_is_that_of_the_shipped_table() -> None:
@@ -89,3 +107,20 @@ def test_a_table_of_the_user_s_takes_the_place_of_the_shipped_one() -> None:
 def test_a_mistake_in_a_table_names_its_line_and_column(text: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
         xids.parse(text, "--xid-table")
+
+
+def test_a_scenario_names_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The path is relative to the scenario file; a missing one is told with its key."""
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(SCENARIO)
+    (tmp_path / "kern.log").write_text("2025-03-01T10:00:00Z n1 kernel: NVRM: Xid (PCI:0000:3b:00): 13, x\n")
+    call = ["--root", str(tmp_path / "root"), "timelines", str(scenario)]
+
+    assert cli.main(call) == 2
+    assert "s.toml [trace] xid_table: cannot be read" in capsys.readouterr().err
+    (tmp_path / "ours.csv").write_text(f"{HEADER}13,down,gpu,gpu\n")
+    assert cli.main(call) == 0, capsys.readouterr().err
+    lake = Lake(tmp_path / "root")
+    record = lake.record("timelines", "s")
+    assert record is not None
+    assert pl.read_parquet(lake.table(record, "outages"))["severity"].to_list() == ["down"]

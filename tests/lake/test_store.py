@@ -110,6 +110,9 @@ def test_copy_file_is_byte_for_byte(tmp_path: Path) -> None:
     assert store.sha256_of(tmp_path / "copy") == store.sha256_of(source)
 
 
+FORMAT = store._HEADER.decode()
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -118,26 +121,90 @@ def test_copy_file_is_byte_for_byte(tmp_path: Path) -> None:
         "[]",
         "null",
         "{}",
-        '{"format": 1}',
-        '{"format": 1, "records": []}',
-        '{"format": 1, "records": {"a/b": {}}}',
-        '{"format": 1, "records": {"a/b": {"stage": "a", "new_field": 1, "outputs": {}}}}',
-        '{"format": 99, "records": {}}',
+        '{"format": 1}\n',
+        '{"format": 99}\n{}\n',
+        '{"format": 2, "records": {}}',
+        FORMAT,
+        FORMAT.strip(),
+        FORMAT + "{}",
+        FORMAT + "{}\n",
+        FORMAT + "{\n",
+        FORMAT + '{"stage": "a", "new_field": 1, "outputs": {}}\n',
         "\x00\x01",
     ],
 )
 def test_an_unreadable_manifest_is_a_clear_error(tmp_path: Path, text: str) -> None:
     """A broken manifest names the file and what to do; it is never taken for an empty lake."""
     (tmp_path / store.MANIFEST).write_text(text)
-    with pytest.raises(InputError, match=r"manifest\.json") as caught:
+    with pytest.raises(InputError, match=r"manifest\.jsonl") as caught:
         Lake(tmp_path).records()
     assert caught.value.hint
+
+
+def test_a_root_of_an_older_version_is_a_clear_error(tmp_path: Path) -> None:
+    """It is neither read nor taken for an empty lake, because its events have other ids."""
+    (tmp_path / "manifest.json").write_text('{"format": 2, "records": {}}')
+    with pytest.raises(InputError, match="an older version") as caught:
+        Lake(tmp_path).records()
+    assert "remove the folder" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("tail", ["", "{", '{"stage": "replay", "sco', '\0\0\0"}\n'])
+def test_a_line_that_was_not_written_whole_is_none(lake: Lake, tail: str) -> None:
+    """What a killed writer left at the end is passed over by readers and cut off by the next writer."""
+    before = lake.records()
+    path = lake.root / store.MANIFEST
+    with path.open("a") as stream:
+        stream.write(tail)
+    assert Lake(lake.root).records() == before
+    record, _ = publish(lake, "replay", "other", {"outcomes": rows("outcomes", 1)})
+    assert Lake(lake.root).records() == lake.records() == {**before, "replay/other": record}
+    assert path.read_bytes().endswith(store._line(record))
+
+
+def test_a_broken_line_before_the_last_is_an_error(lake: Lake) -> None:
+    """Only the end of the file can be unfinished."""
+    path = lake.root / store.MANIFEST
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 3
+    path.write_bytes(b"".join([*lines[:2], b"{\n", *lines[2:]]))
+    with pytest.raises(InputError, match="not a readable manifest"):
+        Lake(lake.root).records()
+
+
+def test_a_line_that_cannot_be_written_changes_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk at the last moment leaves the manifest as it was, for this process and for others."""
+    before, path = lake.records(), lake.root / store.MANIFEST
+    content, sync = path.read_bytes(), store._sync
+
+    def full(at: Path) -> None:
+        if at == path:
+            raise OSError(28, "No space left on device")
+        sync(at)
+
+    monkeypatch.setattr(store, "_sync", full)
+    with pytest.raises(OSError, match="No space"):
+        publish(lake, "replay", "other", {"outcomes": rows("outcomes", 1)})
+    assert path.read_bytes() == content
+    assert lake.records() == before
+
+
+def test_a_manifest_of_old_lines_is_written_anew(lake: Lake) -> None:
+    """A record that is published again and again does not make the file grow without end."""
+    (record, *_) = lake.records().values()
+    before = lake.records()
+    lines = 0
+    for _ in range(4 * store._SPARE_LINES):
+        lake.publish(record)
+        lines = max(lines, (lake.root / store.MANIFEST).read_bytes().count(b"\n"))
+    assert store._SPARE_LINES < lines <= 2 * len(before) + store._SPARE_LINES
+    assert Lake(lake.root).records() == lake.records() == before
 
 
 def test_a_manifest_that_is_not_text_is_a_clear_error(tmp_path: Path) -> None:
     """Bytes that are no UTF-8 are as unreadable as broken JSON."""
     (tmp_path / store.MANIFEST).write_bytes(b"\xff\xfe{}")
-    with pytest.raises(InputError, match=r"manifest\.json"):
+    with pytest.raises(InputError, match=r"manifest\.jsonl"):
         Lake(tmp_path).records()
 
 
@@ -188,4 +255,6 @@ def test_published_hashes_are_those_of_the_files(lake: Lake) -> None:
             path = lake.table(record, name)
             assert store.sha256_of(path) == output.sha256
             assert pq.read_metadata(path).num_rows == output.rows
-    assert not json.loads((lake.root / store.MANIFEST).read_text())["records"].keys() ^ lake.records().keys()
+    header, *lines = (lake.root / store.MANIFEST).read_text().splitlines()
+    assert json.loads(header) == {"format": 3}
+    assert {f"{row['stage']}/{row['scope']}" for row in map(json.loads, lines)} == lake.records().keys()

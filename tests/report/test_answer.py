@@ -98,6 +98,19 @@ def test_what_is_not_in_the_answer_is_told_with_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "told"), [(0.0, 0.05, []), (0.04, 0.03, ["7.0 %"]), (None, None, [])]
+)
+def test_a_window_beyond_the_log_is_a_warning(
+    before: float | None, after: float | None, told: list[str]
+) -> None:
+    """From a twentieth of the window on: no failure known is not no failure."""
+    item = {"item": answer.NO_LOG, "count": 1, "of_count": 100}
+    bare = [item | {"reason": "side", "share_frac": share} for share in (before, after)]
+    found = [answer.plain(text) for text in answer.warnings([*quality(), *bare])]
+    assert [text.partition(" of the window lies before the first row")[0] for text in found] == told
+
+
+@pytest.mark.parametrize(
     ("of_the_reason", "because"),
     [(1, ", for example because: "), (2, ", most of them because: "), (3, " because: ")],
 )
@@ -109,6 +122,15 @@ def test_a_main_reason_is_said_to_be_that_of_most_rows_only_when_it_is(
     assert answer.warnings(rows) == [
         f"3 of 10 rows of the log were rejected and are not in the answer{because}end before start"
     ]
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(1, "1 outage of planned work is"), (3, "3 outages of planned work are")]
+)
+def test_planned_work_that_is_set_aside_is_told(count: int, told: str) -> None:
+    """One outage is, several are left out."""
+    item = {"item": "planned work set aside", "count": count, "of_count": 10, "share_frac": 0.1, "reason": ""}
+    assert answer.warnings([*quality(), item]) == [f"{told} left out: it is no failure"]
 
 
 def test_a_tie_names_both_policies() -> None:

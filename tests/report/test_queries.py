@@ -260,6 +260,34 @@ def test_data_quality_accounts_for_every_row() -> None:
     assert (found["nodes with an outage", ""], found["outages by severity", "down"]) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("source", "as_of", "expected"),
+    [
+        ("x", None, {"before its first row": (5, 0.05), "after its last row": (35, 0.35)}),
+        ("x", 90, {"before its first row": (5, 0.05), "after its last row": (10, 0.1)}),
+        ("x", 200, {"before its first row": (5, 0.05), "after its last row": (0, 0.0)}),
+        ("synth", None, {}),
+    ],
+)
+def test_a_window_beyond_the_log_is_told(
+    source: str, as_of: float | None, expected: dict[str, tuple[int, float]]
+) -> None:
+    """Before its first row and after its last, or after it was taken, nothing is known; 100 hours here."""
+    event = {"event_id": "e", "source": source, "kind": "interval", "severity": "down", "cluster": "c"}
+    event |= {"t_start": hour(5), "t_end": hour(65), "as_of": as_of and hour(as_of)}
+    con = catalog_of(
+        {
+            "ingested_events": [],
+            "events": [event],
+            "outages": [{"outage_id": "e", "t_start": hour(5), "t_end": hour(65), "events": 1}],
+            "cluster_timeline": steps((0, 100, 0)),
+            "placements": pool(),
+        }
+    )
+    found = rows(con, "from data_quality('s') where item like 'hours of the window%'")
+    assert {row["reason"]: (row["count"], row["share_frac"]) for row in found} == expected
+
+
 @pytest.mark.shared
 def test_the_public_trace_gives_the_published_numbers(tmp_path: Path, shared_data: Path) -> None:
     """HBD, 400 nodes: mean down 2.31 %, p50 7, p90 22, p95 26, p99 31, at most 35; availability 0.976852."""

@@ -14,7 +14,7 @@ from small_lake import LOG, SCENARIO, Built, build
 
 from pipeline.errors import NoDataError
 from pipeline.lake.store import Lake
-from pipeline.report import answer, assumptions, page, run
+from pipeline.report import answer, assumptions, page, run, templating
 
 LIMIT_BYTES = 3_000_000
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import altair as alt
+import polars as pl
 import pytest
 
 from pipeline.report import theme
+from pipeline.report.figures import throughput
 
 
 def test_words_beside_marks_fit_on_a_narrow_plot() -> None:
@@ -29,3 +31,21 @@ def test_a_single_panel_is_a_stack_too() -> None:
     """Else its legend would be drawn over the title of its y axis."""
     spec = theme.stacked([alt.Chart(theme.no_data()).mark_point()]).to_dict()
     assert len(spec["vconcat"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("worst", "told"),
+    [
+        (0.5, "No policy is steadier than another: in its worst stretch each"),
+        (0.4, "b is steadiest: in its worst"),
+    ],
+)
+def test_a_tie_has_no_steadiest_policy(worst: float, told: str) -> None:
+    """Policies that do the same in their worst stretch are not ranked by their names."""
+    columns = {
+        "policy": ["a", "b"],
+        "mean_frac": [worst, 0.5],
+        "paused_frac": [0.0, 0.0],
+        "placement_seed": 0,
+    }
+    assert throughput.summary(pl.DataFrame(columns)).startswith(told)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.config import Cluster, Trace
 from pipeline.lake import open_ends, sql
 from pipeline.schema import arrow_schema
-from pipeline.timelines import placement, run
+from pipeline.timelines import given, placement, run, what_ifs
 from pipeline.units import US_PER_S, to_us
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def parameters(window_s: int, domain_size: int, **more: Any) -> dict[str, Any]:
         "gpus_per_node": 8,
         "fold_s": 300,
         "cause_lead_s": 900,
+        "planned_aside": [],
         "repair_scale_frac": 1.0,
         "left_out": [],
         "left_out_components": [],
@@ -133,7 +134,7 @@ def build(
     con.execute(f"create or replace temp table assumed_faults ({NO_ASSUMED})")
     con.register("placements", placed.to_arrow())
     open_ends.register(con, onset_only, Trace(**(repairs or {})))
-    con.register("blast_radius", run._blast_radius(radius or {}))
+    con.register("blast_radius", given.blast_radius(radius or {}))
     sql.build(con, chain(), values)
 
 
@@ -149,7 +150,7 @@ def built(
 
 def stored(con: duckdb.DuckDBPyConnection, name: str) -> pl.DataFrame:
     """Return a table as the stage would store it, in the stored order."""
-    frame = pl.from_arrow(run._stored(con, name))
+    frame = pl.from_arrow(what_ifs.stored(con, name))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -42,15 +42,17 @@ def built(
     onset_only: Sequence[str] = ("xid",),
     hours: float = 1.0,
     choices: dict[str, str] | None = None,
+    nodes: Sequence[str] = NODES,
     **more: Any,
 ) -> Iterator[Any]:
-    """Yield a connection with the tables of these rows, in file order; two nodes of 8 GPUs, one domain."""
+    """Yield a connection with the tables of these rows, in file order; nodes of 8 GPUs, one domain."""
     numbered = [{"event_id": f"e{place:03}", "row": place, **item} for place, item in enumerate(rows, 1)]
-    placed = lab.placements(NODES, lab.cluster(2, 8, 16))
+    size = 8 * len(nodes)
+    placed = lab.placements(nodes, lab.cluster(len(nodes), 8, size))
     repairs = {"assumed_repair_h": {"gpu": hours}}
     with sql.connect() as con:
         table = pa.Table.from_pylist(numbered, schema=arrow_schema("events"))
-        values = lab.parameters(WINDOW_S, 16, **more)
+        values = lab.parameters(WINDOW_S, size, **more)
         lab.build(con, table, placed, values, choices, onset_only=onset_only, repairs=repairs)
         yield con
 
@@ -190,7 +192,7 @@ def test_a_cause_comes_at_most_so_long_before() -> None:
         assert [found[0] for found in outages(con)] == ["e001", "e002", "e003", "e004"]
     with built(rows, cause_lead_s=901) as con:
         assert outages(con, "outage_id, start_s, component") == [
-            ("e004", 1099, "host"), ("e002", 1500, "gpu"), ("e003", 1500, "gpu"),
+            ("e004", 1099, "gpu"), ("e002", 1500, "gpu"), ("e003", 1500, "gpu"),
         ]  # fmt: skip
 
 
@@ -260,3 +262,57 @@ def test_many_equal_outages_are_one_downtime() -> None:
     with built([row("slurm-events", "interval", 60, end_s=600)] * count) as con:
         assert con.execute("select count(*) from outages").fetchone() == (count,)
         assert con.execute("select count(*) from gpu_downtime").fetchone() == (1,)
+
+
+def test_a_pci_address_and_a_uuid_of_one_gpu_are_one() -> None:
+    """A row that gives both names makes them one, in every log of the node and of no other node."""
+    uuid, other = "GPU-aaaa", "GPU-bbbb"
+    rows = [
+        row("xid", "onset", 0, gpu_name="00000000:9b:00", code="79"),
+        row("gpud", "onset", 10, gpu_name=uuid, code="79"),
+        row("gpud", "onset", 20, gpu_name=other, code="79"),
+        row("dcgm", "onset", 30, gpu_name="00000000:9b:00", gpu_uuid=uuid, code="79"),
+        row("nvsentinel", "onset", 40, gpu_name=uuid, gpu=5, severity="info", code="temp"),
+        row("gpud", "onset", 50, node="b", gpu_name=uuid, code="79"),
+    ]
+    with built(rows, onset_only=("xid", "gpud", "dcgm")) as con:
+        assert outages(con, "outage_id, node, gpu, events") == [
+            ("e001", "a", 5, 3), ("e003", "a", 0, 1), ("e005", "a", 5, 1), ("e006", "b", 0, 1),
+        ]  # fmt: skip
+        names = con.execute("select count(distinct gpu), count(*) from gpu_names where node = 'a'").fetchone()
+    assert names == (2, 3)
+
+
+def test_a_rotated_log_goes_on_in_its_next_file() -> None:
+    """Open on Monday: the clear of Wednesday's file ends it, or Wednesday's instant bounds it."""
+    monday = row("k8s-nodes", "onset", 100, file="monday.log", as_of_s=2000)
+    wednesday = {"file": "wednesday.log", "as_of_s": 6000}
+    other = row("k8s-nodes", "onset", 5000, node="b", **wednesday)
+    columns = "outage_id, start_s, end_s, end_origin"
+    with built([monday, other]) as con:
+        assert outages(con, columns) == [("e001", 100, 6000, "as_of"), ("e002", 5000, 6000, "as_of")]
+    with built([monday, other, row("k8s-nodes", "clear", 5500, **wednesday)]) as con:
+        assert outages(con, columns) == [("e001", 100, 5500, "logged"), ("e002", 5000, 6000, "as_of")]
+    # A file that does not say when it was taken was not taken before its last row; other logs say nothing.
+    unsaid = row("k8s-nodes", "onset", 7000, node="b", file="friday.log")
+    with built([monday, unsaid, row("k8s-events", "onset", 8000, node="b", as_of_s=9000)]) as con:
+        assert outages(con, columns)[0] == ("e001", 100, 7000, "as_of")
+
+
+def test_an_open_interval_is_told_again_by_a_later_file() -> None:
+    """The last taken counts, in whatever words; a snapshot that lacks the node says nothing of it."""
+    rows = [
+        row("sinfo", "interval", 100, as_of_s=2000, code="DOWN", file="1"),
+        row("sinfo", "interval", 100, as_of_s=4000, code="DOWN", file="2", reason="other words"),
+        row("sinfo", "interval", 100, as_of_s=3000, code="DOWN", file="3", reason="third words"),
+        row("sinfo", "interval", 50, as_of_s=2000, node="b", code="DOWN", file="1"),
+    ]
+    with built(rows) as con:
+        assert outages(con, "outage_id, node, start_s, end_s, events") == [
+            ("e004", "b", 50, 2000, 1), ("e002", "a", 100, 4000, 1),
+        ]  # fmt: skip
+        told = con.execute("select event_id, outage_id, part from outage_rows order by event_id").fetchall()
+    assert told == [
+        ("e001", "e002", "again"), ("e002", "e002", "interval"), ("e003", "e002", "again"),
+        ("e004", "e004", "interval"),
+    ]  # fmt: skip

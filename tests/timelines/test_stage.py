@@ -11,10 +11,10 @@ import pytest
 
 from pipeline.config import Scenario, parse
 from pipeline.errors import CheckFailedError, InputError, NoDataError
-from pipeline.lake import stages
+from pipeline.lake import sql, stages
 from pipeline.lake.store import Lake, Record
 from pipeline.schema import arrow_schema
-from pipeline.timelines import run
+from pipeline.timelines import given, run
 from tests.timelines import lab
 from tests.timelines.lab import Fault
 
@@ -180,6 +180,24 @@ def test_spot_capacity_is_never_mixed_with_failures_unsaid(tmp_path: Path) -> No
         outages = pl.read_parquet(Lake(tmp_path / name).table(record, "outages"))
         assert outages.filter(pl.col("severity") == "down").height == (4 if name == "out" else 5)
     built(Lake(tmp_path / "alone"), scenario(), [Fault("e", None, 20, 40, component="capacity")])
+
+
+def test_words_of_the_trace_are_of_the_log() -> None:
+    """A component, a code or a reason; what may compute knows no codes. A mistyped word names the nearest."""
+    frame = pl.from_arrow(lab.events([Fault("a", 0, 10, 50, reason="Xid 79, fell off the bus")]))
+    table = frame.with_columns(code=pl.lit("xid 79")).to_arrow()
+    with sql.connect() as con:
+        con.register("events", table)
+        for word in ("nic", "xid 79", "Xid 79, fell off the bus"):
+            given.check_words(con, scenario(severity={word: "app"}, exclude=[word]))
+        for key, word, told in (
+            ("severity", "xid 97", r"no code or reason in the log[\s\S]*did you mean 'xid 79'"),
+            ("exclude", "xid 97", "no code or reason in the log"),
+            ("may_compute", "xid 79", "no reason in the log"),
+        ):
+            chosen = {word: "app"} if key == "severity" else [word]
+            with pytest.raises(InputError, match=f"{key}: '{word}' is no component and {told}"):
+                given.check_words(con, scenario(**{key: chosen}))
 
 
 def test_more_gpu_names_than_gpus_are_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pipeline.errors import InputError
 from pipeline.lake import catalog, checks, sql, stages
 from pipeline.lake.store import Lake, Record
 from pipeline.synth import run as synth
-from pipeline.timelines import run
+from pipeline.timelines import run, what_ifs
 from tests.timelines import lab
 from tests.timelines.lab import Fault
 
@@ -93,7 +93,7 @@ def test_a_lemon_that_never_fails_keeps_the_faults_of_its_domain(tmp_path: Path)
     record, _ = built(lake, scenario(tmp_path), faults, {2: "mid"})
     assert pl.read_parquet(lake.table(record, "worst_nodes"))["node"].to_list() == ["b2"]
     frame = pl.read_parquet(lake.table(record, "what_if_gpu_downtime"))
-    mine = lab.seconds(frame.filter(pl.col("what_if") == run.HEALTHY_LEMONS), "t_start", "t_end")
+    mine = lab.seconds(frame.filter(pl.col("what_if") == what_ifs.HEALTHY_LEMONS), "t_start", "t_end")
     places_down = mine.select("domain_id", "gpu_first", "gpu_last", "t_start", "t_end").rows()
     assert sorted(places_down) == [(0, 5, 5, 10, 50), (1, 0, 7, 92, 95)]
 

@@ -221,6 +221,31 @@ def test_a_scenario_chooses_what_is_down() -> None:
         assert sorted(lab.stored(con, "onsets")["severity"].to_list()) == ["app", "down"]
 
 
+def test_a_scenario_chooses_by_code_too() -> None:
+    """A code stands for all of its reasons, also of information; a reason wins, a component gives way."""
+    log = [
+        Fault("a", gpu, 1, 3, severity, component, reason)
+        for gpu, (severity, component, reason) in enumerate(
+            [
+                ("down", "gpu", "Xid 79, fell off"),
+                ("down", "gpu", "Xid 79, is lost"),
+                ("info", "gpu", "Xid 63, a row is remapped"),
+                ("info", "gpu", "noted"),
+                ("down", "gpu", "Xid 48"),
+            ]
+        )
+    ]
+    codes = ["xid 79", "xid 79", "xid 63", "gpu", "xid 48"]
+    table = lab.events(log)
+    frame = pl.from_arrow(table).with_columns(code=pl.Series(codes))
+    placed = lab.placements(["a"], lab.cluster(1, 4, 4))
+    choices = {"xid 79": "app", "Xid 79, is lost": "degraded", "xid 63": "down", "gpu": "info"}
+    with lake_sql.connect() as con:
+        lab.build(con, frame.to_arrow().cast(table.schema), placed, lab.parameters(WINDOW, 4), choices)
+        found = con.sql("select gpu, severity from outages order by gpu").fetchall()
+    assert found == [(0, "app"), (1, "degraded"), (2, "down"), (3, "info"), (4, "info")]
+
+
 def test_onsets_and_clears_pair_by_fault_and_in_file_order() -> None:
     """A fault of no length opens and closes in file order; a second onset of an open fault opens nothing."""
     table = lab.events([Fault("a", 0, start, None, reason=code) for start, code in ROWS])

@@ -3,11 +3,12 @@
 A module holds a docstring (its first line is what `goodput sources` prints), `VERSION`, `TITLE`, `LICENSE`,
 `HOMEPAGE`, `PUBLIC` (file name -> PublicFile; empty without a public file), `read(data, file, options)` and,
 when its times are days since a start, `DAY_0`. What a user needs to know: `EXPORT`, the exact commands that
-take the log from the system (empty for a public trace), `FLAGS`, the options of `goodput ingest` that it may
-ask for, `TRAPS`, one sentence each; and `ENDS`: whether the log tells when a fault ends (one that does not
-leaves that to the scenario's assumed repair times). `looks_like(head)` says whether the first 64 KiB of
-a file are of this format; it serves `--detect` only, since a format is always declared. There is no registry;
-a module that breaks this contract is named, with what it lacks.
+take the log from the system (empty where `goodput fetch` does), `FLAGS`, the options of `goodput ingest` that
+it may ask for, `TRAPS`, one sentence each; and `ENDS`: whether the log tells when a fault ends (one that does
+not leaves that to the scenario's assumed repair times). `PLANNED = "down"`, where it stands, says that
+planned work is among the failures of the trace; elsewhere it is none. `looks_like(head)` says whether the
+first 64 KiB of a file are of this format; it serves `--detect` only, since a format is always declared. There
+is no registry; a module that breaks this contract is named, with what it lacks.
 """
 
 from __future__ import annotations
@@ -120,8 +121,9 @@ def _problem(module: ModuleType) -> str:
         return f"FLAGS is missing or no tuple out of {', '.join(OPTIONS)}"
     if not isinstance(traps, tuple) or not all(isinstance(item, str) for item in traps):
         return "TRAPS is missing or no tuple of sentences"
-    if not isinstance(getattr(module, "ENDS", None), bool):
-        return "ENDS is missing or not a bool"
+    planned = getattr(module, "PLANNED", "ignore")
+    if not isinstance(getattr(module, "ENDS", None), bool) or planned not in {"ignore", "down"}:
+        return "ENDS is missing or not a bool, or PLANNED is another word than down"
     for function in ("read(data, file, options)", "looks_like(head)"):
         if not callable(getattr(module, function.partition("(")[0], None)):
             return f"no function {function}"

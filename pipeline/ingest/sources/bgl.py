@@ -7,7 +7,8 @@ of the clock where it has them.
 Easy to get wrong: the words FATAL and FAILURE of a line are no alert, the tag is. The clock is local time
 without a zone and, for Thunderbird, not that of the site: it is used to check the epoch, never to date a
 line. A location that names a chip on a card is a node; a shorter one is a rack, midplane or board: a domain.
-Source: Oliner and Stearley, "What supercomputers say" (DSN 2007); the format as kept by loghub.
+Source: Oliner and Stearley, "What supercomputers say" (DSN 2007); the format as kept by loghub; the words of
+each tag of Blue Gene/L as public parsers of the whole log match them, of Thunderbird as the paper tells them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import polars as pl
 
 from pipeline.errors import InputError
 from pipeline.ingest.csvtext import Table, first
-from pipeline.ingest.parsing import NO_NODE, Options, Parsed, PublicFile, bounded, decode
+from pipeline.ingest.parsing import NO_NODE, NOT_UTF8, Options, Parsed, PublicFile, bounded, text_lines
 from pipeline.units import US_PER_S
 
 VERSION = "1"
@@ -27,7 +28,10 @@ TITLE = "Blue Gene/L and Thunderbird logs (loghub)"
 LICENSE = "research and academic use only; keep the notice of loghub"
 HOMEPAGE = "https://github.com/logpai/loghub"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "curl -LO https://zenodo.org/records/8196385/files/BGL.zip && unzip BGL.zip    # BGL.log\n"
+    "curl -LO https://zenodo.org/records/8196385/files/Thunderbird.tar.gz && tar xzf Thunderbird.tar.gz"
+)
 FLAGS = ()
 TRAPS = (
     "Only a tag other than - is an alert: the words FATAL and FAILURE of a line are not.",
@@ -49,37 +53,45 @@ _NOWHERE = ("NULL", "UNKNOWN_LOCATION", "-")
 _CHIP = r"-[CI]:J[0-9]{2}"
 _PART = r"^R[0-9A-F]{2}(?:$|-)"
 
-# The tag's meaning; one that is absent is of unknown component. Tags of applications begin with APP.
+# What stands in the lines that have the tag. Blue Gene/L has 41 tags; one that is absent here begins with APP
+# and is of an application. Raw files of Thunderbird write N_ or R_ in front, and a number behind; what their
+# MTT and SERR are is not known.
 COMPONENTS = {
     "KERNDTLB": "host",
+    "KERNTLBE": "host",
     "KERNSTOR": "host",  # an interrupt of the processor's memory access, not of a disk
     "KERNMC": "host",
-    "KERNMICRO": "host",
-    "KERNEXT": "host",
     "KERNFLOAT": "host",
-    "KERNTLBE": "host",
     "KERNBIT": "host",
+    "MMCS": "host",  # an internal error of the third cache, as the control system tells it
+    "DDR_EXC": "host",
+    "DDR_STR": "host",
     "KERNPOW": "power",
+    "KERNSERV": "power",  # the signal that power is good has gone
     "MONPOW": "power",
     "KERNMNTF": "storage",
     "KERNMNT": "storage",
-    "KERNFSHUT": "storage",
     "KERNNOETH": "nic",
     "KERNSOCK": "nic",
     "KERNCON": "nic",
+    "KERNREC": "nic",  # the tree network, as KERNEXT
+    "KERNEXT": "nic",
+    "APPTORUS": "nic",
     "LINKDISC": "cable",
     "LINKIAP": "cable",
     "LINKPAP": "cable",
     "LINKBLL": "cable",
+    "KERNMICRO": "software",
     "KERNTERM": "software",
-    "KERNREC": "software",
     "KERNRTSP": "software",
     "KERNRTSA": "software",
     "KERNPAN": "software",
     "KERNPROG": "software",
-    "KERNSERV": "software",
-    "MMCS": "software",
-    "CPU": "host",
+    "MASABNORM": "software",
+    "MASNORM": "software",
+    "MONILL": "software",
+    "MONNULL": "software",
+    "CPU": "host",  # lost ticks of the clock
     "ECC": "host",
     "NMI": "host",
     "EXT_FS": "storage",
@@ -87,21 +99,29 @@ COMPONENTS = {
     "CHK_DSK": "storage",
     "SCSI": "storage",
     "MPT": "storage",
-    "N_LUSTRE": "storage",
-    "N_NFS": "storage",
+    "LUS_LBUG": "storage",
+    "NFS": "storage",
     "VAPI": "nic",
+    "PBS_CON": "software",
+    "PBS_BFD": "software",
+    "PBS_BAIL": "software",
+    "PBS_EPI": "software",
+    "PBS_SIS": "software",
     "PAN": "software",
-    "N_AUTH": "software",
-    "N_CALL_TR": "software",
-    "N_OOM": "software",
+    "PAG": "software",
+    "GPF": "software",
+    "RIP": "software",
+    "SEG": "software",
+    "AUTH": "software",
+    "CALL_TR": "software",
+    "MAIL": "software",
+    "OOM": "software",
 }
 
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return every line as an event, and those refused with the reason."""
-    text = decode(data, file).replace("\r\n", "\n")
-    lines = pl.Series("line", [text], dtype=pl.String).str.split("\n").explode()
-    lines = lines.filter(lines.str.contains(r"\S"))
+    lines = text_lines(data, file).filter(pl.col("line").str.contains(r"\S"))
     # A batch at a time, because the parts of a line take several times its own memory.
     starts = range(0, max(1, len(lines)), _BATCH_LINES)
     frame = pl.concat([_fields(lines.slice(start, _BATCH_LINES), options) for start in starts])
@@ -111,13 +131,14 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         )
         raise InputError(file, "no line of Blue Gene/L or Thunderbird", expected)
     frame = frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
-    return Table(frame, lambda: lines).parsed(_events())
+    return Table(frame, lambda: lines["line"]).parsed(_events())
 
 
-def _fields(lines: pl.Series, options: Options) -> pl.DataFrame:
+def _fields(lines: pl.DataFrame, options: Options) -> pl.DataFrame:
     """Return what the lines say, and in `refused` why one cannot be accepted."""
     parts = pl.col("line").str.extract_groups(_LINE).struct
-    frame = lines.to_frame().select(
+    frame = lines.select(
+        "is_text",
         tag=parts.field("1"),
         epoch=parts.field("2").cast(pl.Int64),
         place=parts.field("3"),
@@ -145,6 +166,7 @@ def looks_like(head: bytes) -> bool:
 def _refusal() -> pl.Expr:
     differs = (pl.col("epoch") - pl.col("minute") * 60 - pl.col("second")) % _QUARTER_S != 0
     return first(
+        (~pl.col("is_text"), NOT_UTF8),
         (pl.col("tag").is_null(), "no line of Blue Gene/L or Thunderbird"),
         (pl.col("minute").is_null(), "no clock time after the node"),
         (differs, "epoch and clock time differ by no zone's offset"),
@@ -161,7 +183,9 @@ def _events() -> dict[str, pl.Expr]:
     severity = (
         pl.when(~is_alert).then(pl.lit("info")).when(is_app).then(pl.lit("app")).otherwise(pl.lit("down"))
     )
-    known = tag.replace_strict(COMPONENTS, default="unknown", return_dtype=pl.String)
+    bare = tag.str.replace("^[NR]_", "").str.replace("(?:_ABRT|_IO)?[0-9]*$", "")
+    known = bare.replace_strict(COMPONENTS, default=None, return_dtype=pl.String)
+    otherwise = pl.when(is_app).then(pl.lit("software")).otherwise(pl.lit("unknown"))
     return {
         "t_start": pl.col("t_start"),
         "kind": pl.lit("onset"),
@@ -169,7 +193,7 @@ def _events() -> dict[str, pl.Expr]:
         "domain": pl.when(is_part).then(place),
         "severity": severity,
         "scope": pl.when(is_node).then(pl.lit("node")).otherwise(pl.lit("domain")),
-        "component": pl.when(is_app).then(pl.lit("software")).otherwise(known),
+        "component": pl.coalesce(known, otherwise),
         "code": pl.when(is_alert).then(tag).otherwise(pl.lit("none")),
         "reason": pl.col("told"),
     }

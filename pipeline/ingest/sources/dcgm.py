@@ -3,13 +3,15 @@
 In: the exporter's text (one scrape: as_of is its time; or with timestamps), or JSON of a Prometheus query.
 Out: an `onset` when a GPU's gauge changes to another Xid that is not 0, or a windowed count grows; an
 `interval` without a reading: of a GPU while others of its host are read (down), of a host while others are
-(degraded: the host or only its exporter), and `info` where a gauge fell back to 0.
+(degraded: the host or only its exporter), and `info` where a gauge fell back to 0. A gap that is still open
+when the range ends is known up to its last sample: that is its `as_of`.
 Easy to get wrong: the gauge holds the LAST Xid until the exporter restarts, so a value that stays is one
 event, 0 is no recovery, and repeats are invisible: counts are lower bounds. A series may change its labels
 (err_code, pods) and a MIG GPU has one a slice: series of one UUID are one GPU. The name in HELP may not be
 that of the series; a windowed count is known by its labels xid and window_size_in_ms. The step is the
 smallest distance of two instants of the file. Blank values (2147483632 and up, 9223372036854775792 and up,
 140737488355328 and up) are no readings.
+Longer than other modules: text and JSON tell of the same gauges, and share all but their parsing.
 Source: dcgm-exporter issues 95, 190, 239, 418 and 500; DCGM's dcgm_structs.h; Prometheus' HTTP API.
 """
 
@@ -18,15 +20,26 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from pipeline.errors import InputError
-from pipeline.ingest import documents
+from pipeline.ingest import documents, doubts
 from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, xid_fault
 from pipeline.ingest.documents import Rows, array, table, word
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, check_plausible, decode
+from pipeline.ingest.parsing import (
+    NOT_UTF8,
+    Options,
+    Parsed,
+    PublicFile,
+    RefusedError,
+    check_plausible,
+    text_lines,
+)
 from pipeline.units import US_PER_S, to_us
 
 VERSION = "1"
@@ -82,11 +95,19 @@ class _Series(NamedTuple):
         return self.is_count or bool(_IS_XID.match(self.labels.get("__name__", "XID_ERRORS")))
 
 
+class _Span(NamedTuple):
+    """From when to when; one without an end goes on at least until the last sample of the range."""
+
+    start: int
+    end: int | None
+    seen_until: int | None = None
+
+
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return Xids and gaps, and the rows refused with the reason."""
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in {b"{", b"["}:
         return _from_prometheus(data, file, options)
-    return _from_text(decode(data, file), file, options)
+    return _from_text(text_lines(data, file), file, options)
 
 
 def looks_like(head: bytes) -> bool:
@@ -114,13 +135,16 @@ def _xid_of(text: str) -> int | None:
 # -- one scrape ---------------------------------------------------------------------------------
 
 
-def _from_text(text: str, file: str, options: Options) -> Parsed:
-    if not re.search(r"^(?:# (?:HELP|TYPE) )?DCGM_", text, re.MULTILINE):
+def _from_text(lines: pl.DataFrame, file: str, options: Options) -> Parsed:
+    if not lines["line"].str.contains("^(?:# (?:HELP|TYPE) )?DCGM_").any():
         raise InputError(file, "no metric of DCGM", EXPECTED, "is it a scrape of dcgm-exporter?")
     rows: Rows = Rows()
     told: set[tuple[Any, ...]] = set()
-    for line in text.splitlines():
+    for line, is_text in lines.iter_rows():
         if not _IS_XID.match(line):
+            continue
+        if not is_text:
+            rows.reject(NOT_UTF8, line)
             continue
         hit = _SAMPLE.fullmatch(line)
         if hit is None or not hit[3]:
@@ -200,6 +224,7 @@ def _place(labels: Mapping[str, str], file: str, options: Options) -> dict[str, 
         "node": documents.node_of(_host(labels), file, options),
         "gpu": gpu,
         "gpu_name": name,
+        "gpu_uuid": uuid if pci else None,
         "scope": "node" if gpu is None and name is None else "gpu",
     }
 
@@ -231,7 +256,7 @@ def _from_prometheus(data: bytes, file: str, options: Options) -> Parsed:
     for group in by_gpu.values():
         _changes(rows, group, file, options)
     _gaps(rows, by_gpu, file, options)
-    return rows.parsed()
+    return replace(rows.parsed(), notes=tuple(_doubts(found)))
 
 
 def _series(rows: Rows, item: Any) -> Iterator[_Series]:
@@ -277,9 +302,8 @@ def _changes(rows: Rows, group: list[_Series], file: str, options: Options) -> N
         if before and not codes:
             labels = next(iter(before.values())).labels
             text = "the gauge fell to 0: its exporter restarted, what came meanwhile is not known"
-            _interval(
-                rows, labels, since, instant, (INFO, "software", "exporter restart", text), file, options
-            )
+            fault = (INFO, "software", "exporter restart", text)
+            _interval(rows, labels, _Span(since, instant), fault, file, options)
         before, since = codes, instant
     for series in group:
         if series.is_count:
@@ -311,8 +335,7 @@ def _counted(rows: Rows, series: _Series, file: str, options: Options) -> None:
 def _interval(
     rows: Rows,
     labels: Mapping[str, str],
-    start: int,
-    end: int | None,
+    span: _Span,
     fault: tuple[str, str, str, str],
     file: str,
     options: Options,
@@ -320,12 +343,13 @@ def _interval(
     severity, component, code, reason = fault
 
     def make() -> dict[str, Any]:
-        for instant in (start, end):
+        for instant in span:
             if instant is not None:
                 check_plausible(instant, options)
         return {
-            "t_start": start,
-            "t_end": end,
+            "t_start": span.start,
+            "t_end": span.end,
+            "as_of": span.seen_until,
             "kind": "interval",
             **_place(labels, file, options),
             "severity": severity,
@@ -334,7 +358,8 @@ def _interval(
             "reason": reason,
         }
 
-    rows.add({"metric": dict(labels), "from": start / US_PER_S, "to": end and end / US_PER_S}, make)
+    told = {"metric": dict(labels), "from": span.start / US_PER_S, "to": span.end and span.end / US_PER_S}
+    rows.add(told, make)
 
 
 def _gaps(rows: Rows, by_gpu: Mapping[_Gpu, list[_Series]], file: str, options: Options) -> None:
@@ -345,32 +370,41 @@ def _gaps(rows: Rows, by_gpu: Mapping[_Gpu, list[_Series]], file: str, options: 
         of_host.setdefault(gpu.host, set()).update(times)
     for gpu, times in of_gpu.items():
         labels = by_gpu[gpu][0].labels
-        for start, end in _missing(sorted(of_host[gpu.host]), times):
+        for gap in _missing(sorted(of_host[gpu.host]), times):
             text = "no sample while other GPUs of the host have some"
-            _interval(rows, labels, start, end, (DOWN, "gpu", "no reading", text), file, options)
+            _interval(rows, labels, gap, (DOWN, "gpu", "no reading", text), file, options)
     instants, read = _grid(of_host.values()), set[int]().union(*of_host.values())
     for host, times in of_host.items():
         # Instants at which nothing at all was read are Prometheus' own, unless there is one host only.
         seen = [at for at in instants if at in read or len(of_host) == 1]
         labels = next(group[0].labels for gpu, group in by_gpu.items() if gpu.host == host)
         named = {name: value for name, value in labels.items() if name in HOST_LABELS}
-        for start, end in _missing(seen, times):
+        for gap in _missing(seen, times):
             text = "no sample of the host: lost, or its exporter"
-            _interval(rows, named, start, end, (DEGRADED, "unknown", "no reading", text), file, options)
+            _interval(rows, named, gap, (DEGRADED, "unknown", "no reading", text), file, options)
 
 
-def _missing(instants: Iterable[int], present: set[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield [first instant without a sample, next instant with one); an open end has none."""
+def _doubts(found: Iterable[_Series]) -> list[str]:
+    """Return a note on samples off the grid of the query, whose gaps of whole hosts cannot be told."""
+    instants = pl.Series(sorted({time for series in found for time, _ in series.values}), dtype=pl.Int64)
+    steps = instants.diff().drop_nulls()
+    step_s = round(steps.mode().sort()[0] / US_PER_S) if len(steps) > 1 else 0
+    return doubts.grid(instants, step_s, instants[0]) if step_s else []
+
+
+def _missing(instants: Iterable[int], present: set[int]) -> Iterator[_Span]:
+    """Yield [first instant without a sample, next instant with one); what is open was seen until the last."""
     start: int | None = None
+    instant = 0
     for instant in instants:
         if instant in present:
             if start is not None:
-                yield start, instant
+                yield _Span(start, instant)
             start = None
         elif start is None:
             start = instant
     if start is not None:
-        yield start, None
+        yield _Span(start, None, instant)
 
 
 def _grid(times: Iterable[set[int]]) -> list[int]:

@@ -13,13 +13,14 @@ Source: NVIDIA's Fabric Manager guide; gpud's tests; cube-studio issue 29.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.clock import local_us, month_of, years_of
 from pipeline.ingest.documents import Rows
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, decode
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, RefusedError, text_lines
 
 VERSION = "1"
 TITLE = ""
@@ -46,6 +47,7 @@ _BEGINS = re.compile(
 )
 _HEAD = re.compile(rb"^\[\w{3} .{16}\] \[\w+\] \[tid ", re.MULTILINE)
 _SYSLOG = re.compile(r"(\w{3}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) (\S+) ([^:]{1,200}): (.*)")
+_DAY = re.compile(r"(\w{3}) +([0-9]{1,2}) [0-9]{2}:[0-9]{2}:[0-9]{2} ")
 _FAILED = re.compile(r"\bfail|NV_WARN_NOTHING_TO_DO|version mismatch|does ?n.t match", re.IGNORECASE)
 _SWITCH = re.compile(r"NVSwitch (non-)?fatal error ([0-9]{1,6})", re.IGNORECASE)
 _LEVELS = ("ERROR", "FATAL", "CRITICAL")
@@ -63,21 +65,35 @@ class _Claim(NamedTuple):
     text: str
 
 
+class _Bad(NamedTuple):
+    """A line that claims a fault and cannot be read, and why."""
+
+    line: str
+    reason: str = "a line that is cut off"
+
+
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the errors of a log, and the rows refused with the reason."""
-    rows, claims, found = Rows(), list[_Claim | str](), False
-    for line in decode(data, file).splitlines():
+    rows, claims, found = Rows(), list[_Claim | _Bad](), False
+    days = list[tuple[int, int]]()  # of all lines without a year, also of other programs
+    places = dict[int, int]()  # of claims among them
+    for line, is_text in text_lines(data, file).iter_rows():
         is_ours, claim = _claim(line)
         found = found or is_ours
+        if day := _day(line):
+            days.append(day)
+            if isinstance(claim, _Claim):
+                places[id(claim)] = len(days) - 1
         if claim is not None:
-            claims.append(claim)
+            claims.append(claim if is_text else _Bad(line, NOT_UTF8))
     if not found:
         raise InputError(file, "nothing of the fabric manager", EXPECTED, "is it another log?")
     _check_given(claims, file, options)
-    years = _years(claims, file, options)
+    told = years_of(days, options, file) if places else []
+    years = {claim: told[place] for claim, place in places.items()}
     for claim in claims:
-        if isinstance(claim, str):
-            rows.reject("a line that is cut off", claim)
+        if isinstance(claim, _Bad):
+            rows.reject(claim.reason, claim.line)
         else:
             _add(rows, claim, years, file, options)
     return rows.parsed()
@@ -89,15 +105,15 @@ def looks_like(head: bytes) -> bool:
     return b"fabricmanager" in first or _HEAD.search(head) is not None
 
 
-def _claim(line: str) -> tuple[bool, _Claim | str | None]:
-    """Return whether a line is of the fabric manager, and what it claims; the line if it is cut off."""
+def _claim(line: str) -> tuple[bool, _Claim | _Bad | None]:
+    """Return whether a line is of the fabric manager, and what it claims."""
     if hit := _LINE.fullmatch(line):
         month, day, year, *clock, level, text = hit.groups()
         hour, minute, second = clock
         claim = _Claim(line, month, day, year, (hour, minute, second), None, text)
         return True, claim if level in _LEVELS else None
     if begun := _BEGINS.match(line):
-        return True, line if begun[1] in {None, *_LEVELS} else None
+        return True, _Bad(line) if begun[1] in {None, *_LEVELS} else None
     if hit := _SYSLOG.fullmatch(line):
         month, day, hour, minute, second, node, program, text = hit.groups()
         if "fabricmanager" in program or "fabricmanager" in text:
@@ -106,26 +122,22 @@ def _claim(line: str) -> tuple[bool, _Claim | str | None]:
     return False, None
 
 
-def _check_given(claims: list[_Claim | str], file: str, options: Options) -> None:
+def _check_given(claims: list[_Claim | _Bad], file: str, options: Options) -> None:
     """Raise InputError when the log lacks what was not given."""
     for claim in claims:
-        if not isinstance(claim, str):
+        if isinstance(claim, _Claim):
             if options.tz is None:
                 raise options.zone_needed(file, claim.line[:22])
             if not claim.node and not options.node_of(file):
                 raise documents.node_needed(file)
 
 
-def _years(claims: list[_Claim | str], file: str, options: Options) -> dict[int, int]:
-    """Return the year of each claim without one, by its place among the claims."""
-    days: dict[int, tuple[int, int]] = {}
-    for claim in claims:
-        if not isinstance(claim, str) and claim.year is None:
-            try:
-                days[id(claim)] = (month_of(claim.month), int(claim.day))
-            except ValueError:
-                continue  # refused below, with the reason
-    return dict(zip(days, years_of(list(days.values()), options, file), strict=True))
+def _day(line: str) -> tuple[int, int] | None:
+    """Return month and day of a line of syslog."""
+    hit = _DAY.match(line)
+    with suppress(RefusedError):  # a claim with such a month is refused below
+        return (month_of(hit[1]), int(hit[2])) if hit else None
+    return None
 
 
 def _add(rows: Rows, claim: _Claim, years: dict[int, int], file: str, options: Options) -> None:

@@ -9,7 +9,8 @@ Easy to get wrong: event numbers of 2019 are those of 2011 plus one. Times are m
 before the trace. Time 0 means before the trace and 2^63-1 after it: a machine that is there from the start
 is dated at the trace's start, and a removal at either is refused, since no instant is told.
 Source: trace documents of 2011 (v2.1; its 600 s is 2011-05-01 19:00 in New York) and 2019 (v3, whose wall
-clock the schema does not tell, so `boot_time` must say when its time 0 was).
+clock the schema does not tell, so `boot_time` must say when its time 0 was). Google's page of 2019 names
+BigQuery alone; the files are as public downloaders of them name them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import polars as pl
 from pipeline.errors import InputError
 from pipeline.ingest import csvtext
 from pipeline.ingest.csvtext import Table
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, bounded, decode
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, bounded, decode, text_lines
 from pipeline.units import to_us
 
 VERSION = "1"
@@ -33,8 +34,8 @@ LICENSE = "CC-BY-4.0"
 HOMEPAGE = "https://github.com/google/cluster-data"
 PUBLIC: dict[str, PublicFile] = {}
 EXPORT = (
-    "2011: gsutil cp gs://clusterdata-2011-2/machine_events/part-00000-of-00001.csv.gz .\n"
-    "2019: gsutil cp 'gs://clusterdata_2019_a/machine_events-*.json.gz' ."
+    "gsutil cp gs://clusterdata-2011-2/machine_events/part-00000-of-00001.csv.gz .    # 2011\n"
+    "gsutil cp 'gs://clusterdata_2019_a/machine_events-*.json.gz' .    # 2019, cell a"
 )
 FLAGS = ("boot_time",)
 TRAPS = (
@@ -58,14 +59,15 @@ _TOLD = ("switch_id", "missing_data_reason")
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return removals and returns of machines, and the rows refused with the reason."""
-    text = decode(data, file).lstrip()
     time_0: datetime | None = options.boot_time
-    head = text[:1]
-    if head.isdigit() and head.isascii():
+    head = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    is_json = head == b"{"
+    text = "" if is_json else decode(data, file).lstrip()
+    if head.isdigit():
         table = csvtext.read(text, file, lambda _: {"time": 0, "machine_id": 1, "type": 2}, _COLUMNS_2011)
         time_0, words = time_0 or TIME_0_OF_2011, _EVENTS_2011
     else:
-        table = _of_json(text) if head == "{" else csvtext.read(text, file, _columns(file))
+        table = _of_json(text_lines(data, file)) if is_json else csvtext.read(text, file, _columns(file))
         words = _EVENTS_2019
     if not table.frame.filter(pl.col("time").is_not_null()).height:
         found = "no row of machine_events"
@@ -99,24 +101,26 @@ def _columns(file: str) -> Callable[[list[str]], dict[str, int]]:
     return pick
 
 
-def _of_json(text: str) -> Table:
+def _of_json(lines: pl.DataFrame) -> Table:
     """Return the objects of JSON lines as text columns; BigQuery writes whole numbers as texts."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = lines.filter(pl.col("line").str.contains(r"\S"))
     rows: list[dict[str, str | None]] = []
-    for line in lines:
+    for line, is_text in lines.iter_rows():
         try:
             item = json.loads(line)
         except (ValueError, RecursionError):
             item = None
         row: dict[str, str | None] = dict.fromkeys((*_READ, *_TOLD, "shape"))
-        if isinstance(item, dict):
+        if not is_text:
+            row["shape"] = NOT_UTF8
+        elif isinstance(item, dict):
             row |= {name: _as_text(item.get(name)) for name in (*_READ, *_TOLD)}
         else:
             row["shape"] = "not a JSON object"
         rows.append(row)
     schema = dict.fromkeys((*_READ, *_TOLD, "shape"), pl.String())
     frame = pl.DataFrame(rows, schema=schema).with_row_index("row", offset=1)
-    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: pl.Series("line", lines))
+    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: lines["line"])
 
 
 def _as_text(value: Any) -> str | None:
@@ -128,7 +132,7 @@ def _as_text(value: Any) -> str | None:
 def _parsed(table: Table, words: dict[str, str], time_0: datetime, options: Options) -> Parsed:
     frame = table.frame
     absent = [pl.lit(None, pl.String).alias(name) for name in _TOLD if name not in frame.columns]
-    frame = frame.with_columns(absent).with_columns(csvtext.cleaned(name) for name in (*_READ, *_TOLD))
+    frame = csvtext.cleaned(frame.with_columns(absent), (*_READ, *_TOLD))
     micros = pl.col("time").str.extract("^([0-9]{1,19})$").cast(pl.Int64, strict=False)
     event = pl.col("type").replace_strict(words, default=None, return_dtype=pl.String)
     frame = frame.with_columns(micros=micros, event=event)

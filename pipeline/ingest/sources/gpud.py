@@ -33,7 +33,7 @@ EXPORT = "curl -sk https://NODE:15132/v1/events > NODE.json    # then --node @fi
 FLAGS = ("node", "as_of", "xid_table")
 TRAPS = (
     "The export names no node: give it, or name the files after their nodes (--node @file).",
-    "It tells no end of a fault; repair times are the scenario's.",
+    "It tells no end of a fault; repair times are the scenario's. An operator's SetHealthy is kept as info.",
     "An Xid without a device is of an unknown GPU of the node, and takes the whole node.",
     "Row remaps (Xid 63, 64) are not reported as Xids by newer versions.",
 )
@@ -96,13 +96,14 @@ def _add(rows: Rows, component: str, event: dict[str, Any], node: str, options: 
         extra = _extra(event)
         instant = documents.instant_us(event.get("time", extra.get("time")), options)
         name, message = word(event.get("name")), word(event.get("message"))
-        gpu = _device(extra, message)
+        gpu, *others = [*_devices(extra, message), None]
         code = None if _SXID.search(component + name) else _xid(component, name, message, extra)
         columns: dict[str, Any] = {
             "t_start": instant,
             "kind": "onset",
             "node": node,
             "gpu_name": gpu,
+            "gpu_uuid": others[0] if others else None,
             "scope": "gpu" if gpu else "node",
             "reason": ": ".join(part for part in (name, message) if part) or f"xid {code}",
         }
@@ -150,9 +151,13 @@ def _xid(component: str, name: str, message: str, extra: Mapping[str, Any]) -> i
     return code
 
 
-def _device(extra: Mapping[str, Any], message: str) -> str | None:
-    for key in ("device_uuid", "deviceUUID", "gpu_uuid", "pci"):
-        if found := documents.gpu_name(word(extra.get(key))):
-            return found
-    hit = re.search(r"GPU-[0-9a-fA-F-]{36}|PCI:[0-9a-fA-F:]{7,16}", message)
-    return documents.gpu_name(hit[0]) if hit else None
+def _devices(extra: Mapping[str, Any], message: str) -> list[str]:
+    """Return the names of the event's GPU: a PCI address first, and a UUID if both are told."""
+    keys = ("device_uuid", "deviceUUID", "gpu_uuid", "pci")
+    told = [name for key in keys if (name := documents.gpu_name(word(extra.get(key))))]
+    if not told:
+        hit = re.search(r"GPU-[0-9a-fA-F-]{36}|PCI:[0-9a-fA-F:]{7,16}", message)
+        told = [name for name in [documents.gpu_name(hit[0]) if hit else None] if name]
+    addresses = [name for name in told if name[0] in "0123456789abcdef"]
+    uuids = [name for name in told if name not in addresses]
+    return [*addresses[:1], *uuids[:1]]

@@ -3,8 +3,8 @@
 In: lines `STAMP {json}` of the agent's CloudWatch stream; `aws logs filter-log-events` as JSON, whose stream
 names the instance; EventBridge events; `aws sagemaker list-cluster-events`. Out: an `onset` when a node
 condition turns True (a reboot or a replacement follows: down) or a node unhealthy, a `clear` when it turns
-False or healthy again, `info` for other cluster events. Of the agent's lines only those that it marks as a
-HealthEvent are rows.
+False or healthy again, `info` for one that turns Unknown and for other cluster events. Of the agent's lines
+only those that it marks as a HealthEvent are rows.
 Easy to get wrong: the key of the details is "details: ", colon and blank within. The clocks of one record
 disagree: the stamp in front (with its offset) and `ts` are when the agent wrote the line and count; the
 `timestamp` within the details is a day later in AWS's own sample. EventTime (milliseconds) is when a cluster
@@ -24,11 +24,11 @@ from typing import Any
 from pipeline.errors import InputError
 from pipeline.ingest import documents, xids
 from pipeline.ingest.clock import epoch_us
-from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, component_of, meaning
+from pipeline.ingest.conditions import DEGRADED, DOWN, INFO, READY, component_of, meaning
 from pipeline.ingest.documents import Rows, table, word
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, RefusedError, text_lines
 
-VERSION = "1"
+VERSION = "2"
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
@@ -66,9 +66,9 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             else:
                 reader.document(piece.value)
     else:
-        for line in decode(data, file).splitlines():
+        for line, is_text in text_lines(data, file).iter_rows():
             if _MARK in line and not line.startswith("#"):
-                reader.line(line, "", None)
+                reader.line(line, "", None, is_text=is_text)
     if not reader.found:
         raise InputError(file, "nothing of HyperPod", EXPECTED, "is it another log?")
     return reader.rows.parsed()
@@ -118,9 +118,12 @@ class _Reader:
                 instance = stream.rpartition("/")[2] if "/" in stream else ""
                 self.line(message, instance, table(item).get("timestamp"))
 
-    def line(self, line: str, node: str, received: Any) -> None:
+    def line(self, line: str, node: str, received: Any, *, is_text: bool = True) -> None:
         """Take a line of the agent; `received` is CloudWatch's own time, in milliseconds."""
         self.found = True
+        if not is_text:
+            self.rows.reject(NOT_UTF8, line)
+            return
         hit = _LINE.fullmatch(line.strip())
         stamp, text = hit.groups() if hit else (None, line.strip())
         try:
@@ -152,12 +155,14 @@ class _Reader:
             message, reason = word(details.get("message")), word(details.get("reason"))
             if not message and not reason:
                 raise RefusedError("a health event without details")
+            fault = self._fault(message, reason)
             return {
                 "t_start": instant,
+                "t_end": instant if fault["kind"] == "interval" else None,
                 "node": node,
                 "scope": "node",
                 "reason": message or reason,
-                **self._fault(message, reason),
+                **fault,
             }
 
         self.rows.add(told, make)
@@ -170,8 +175,13 @@ class _Reader:
         component = known.component if known else component_of(name, reason, message)
         if fault:
             component = xids.meaning(int(fault[2]), message, self.options).component
+        kind = "onset"
+        if change and change[2] == (known.healthy if known else "False"):
+            kind = "clear"
+        elif change and change[2] not in {"True", "False"} and name != READY:
+            kind, severity = "interval", INFO  # the check failed: that neither opens a fault nor closes one
         return {
-            "kind": "clear" if change and change[2] == "False" else "onset",
+            "kind": kind,
             "severity": severity,
             "component": component,
             "code": name,

@@ -51,6 +51,7 @@ TRAPS = (
     "It holds no fault of a job alone, so interruptions are a lower bound.",
 )
 ENDS = True
+PLANNED = "down"  # its authors count changes, tests and troubleshooting among the faults
 DAY_0 = datetime(2024, 3, 30, tzinfo=UTC)
 
 _KINDS = {"fault_start": "onset", "fault_end": "clear"}

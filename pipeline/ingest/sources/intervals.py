@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -29,7 +30,6 @@ from pipeline.ingest.parsing import (
     Parsed,
     PublicFile,
     bounded,
-    decode,
     parse_instants,
 )
 from pipeline.schema import COMPONENTS
@@ -57,14 +57,17 @@ _PER_US = {"ns": (1, 1_000), "us": (1, 1), "ms": (1_000, 1)}  # unit -> multiply
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the rows of a table as intervals, and those refused with the reason."""
-    is_parquet = data.startswith(_PARQUET)
-    table = _from_parquet(data, file) if is_parquet else _from_csv(decode(data, file), file)
-    frame = table.frame
-    if frame.is_empty():
+    tables = iter([_from_parquet(data, file)]) if data.startswith(_PARQUET) else _from_csv(data, file)
+    parsed = csvtext.joined(_parsed(table, file, options) for table in tables)
+    if not parsed.rows_read:
         raise InputError(file, "no rows", f"rows of {_LAYOUT}", "choose a file that holds outages")
-    starts = _instants(frame["start"], "start", file, options)
-    ends = _instants(frame["end"], "end", file, options)
-    frame = frame.with_columns(
+    return parsed
+
+
+def _parsed(table: Table, file: str, options: Options) -> Parsed:
+    starts = _instants(table.frame, "start", file, options)
+    ends = _instants(table.frame, "end", file, options)
+    frame = table.frame.with_columns(
         starts["us"].alias("t_start"),
         starts["reason"].alias("start_reason"),
         ends["us"].alias("t_end"),
@@ -118,17 +121,12 @@ def looks_like(head: bytes) -> bool:
     return set(REQUIRED) <= names
 
 
-def _from_csv(text: str, file: str) -> Table:
-    """Return a CSV's rows as text: columns that the file lacks are null."""
-    table = csvtext.read(text, file, lambda names: _header(names, file))
-    frame = table.frame
-    absent = [name for name in (*REQUIRED, *OPTIONAL) if name not in frame.columns]
-    return table.with_frame(
-        frame.with_columns(
-            *(pl.lit(None, pl.String).alias(name) for name in absent),
-            *(csvtext.cleaned(name) for name in (*REQUIRED, *OPTIONAL) if name not in absent),
-        )
-    )
+def _from_csv(data: bytes, file: str) -> Iterator[Table]:
+    """Yield a CSV's columns as text, a piece at a time: columns that the file lacks are null."""
+    for table in csvtext.pieces(data, file, lambda names: _header(names, file)):
+        known = [name for name in (*REQUIRED, *OPTIONAL) if name in table.frame.columns]
+        absent = (pl.lit(None, pl.String).alias(name) for name in OPTIONAL if name not in known)
+        yield table.with_frame(csvtext.cleaned(table.frame, known).with_columns(*absent))
 
 
 def _header(names: list[str], file: str) -> dict[str, int]:
@@ -137,7 +135,8 @@ def _header(names: list[str], file: str) -> dict[str, int]:
     where = f"{file} header"
     missing = [name for name in REQUIRED if name not in header]
     if missing:
-        close = {name: difflib.get_close_matches(name, header, n=1, cutoff=0.5) for name in missing}
+        free = [name for name in header if name not in (*REQUIRED, *OPTIONAL)]
+        close = {name: difflib.get_close_matches(name, free, n=1, cutoff=0.5) for name in missing}
         renames = [f"{found[0]!r} to {name!r}" for name, found in close.items() if found]
         hint = f"rename {', '.join(renames)}" if renames else ""
         if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
@@ -161,7 +160,7 @@ def _from_parquet(data: bytes, file: str) -> Table:
     for name in ("node", "gpu", "component", "reason"):
         frame = frame.with_columns(_text_column(frame, name, file).alias(name))
     texts = [name for name in (*REQUIRED, *OPTIONAL) if frame.schema[name] == pl.String]
-    frame = frame.with_columns(*(csvtext.cleaned(name) for name in texts), shape=pl.lit(None, pl.String))
+    frame = csvtext.cleaned(frame, texts).with_columns(shape=pl.lit(None, pl.String))
     frame = frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
     texts_of = pl.concat_str(pl.all().cast(pl.String).fill_null(""), separator=",")
     return Table(frame, lambda: told.select(texts_of).to_series())
@@ -179,8 +178,9 @@ def _text_column(frame: pl.DataFrame, name: str, file: str) -> pl.Series:
     return frame[name].cast(pl.String)
 
 
-def _instants(column: pl.Series, name: str, file: str, options: Options) -> pl.DataFrame:
+def _instants(frame: pl.DataFrame, name: str, file: str, options: Options) -> pl.DataFrame:
     """Return `us` and `reason` of a column of texts or Parquet timestamps."""
+    column = frame[name]
     kind = column.dtype
     where = f"{file} column {name}"
     if kind == pl.Null:
@@ -191,12 +191,12 @@ def _instants(column: pl.Series, name: str, file: str, options: Options) -> pl.D
         instants = _timestamps(column, kind, options)
     else:
         raise InputError(where, f"type {kind}", "timestamps, or ISO 8601 texts")
-    naive = instants.with_row_index("row", offset=1).filter(pl.col("reason") == NO_ZONE)
+    naive = (instants["reason"] == NO_ZONE).arg_true()
     if not naive.is_empty():
-        row = naive["row"][0]
+        row = naive[0]
         raise InputError(
-            f"{where} row {row}",
-            f"times have no zone ({column[row - 1]})",
+            f"{where} row {frame['row'][row]}",
+            f"times have no zone ({column[row]})",
             "an offset or Z in the text, or a zone for the whole file",
             'give tz = "UTC" (or the zone of the log) under [trace], or --tz',
         )

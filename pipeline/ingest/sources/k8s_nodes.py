@@ -7,7 +7,9 @@ condition's type as code; `unschedulable` for a cordon. A row is a claim: a stat
 file has not shown before. Heartbeats that repeat a state are no rows, nor are conditions that were never bad.
 A condition is of the node: the GPUs that a message names stay in the reason, since the clear names none.
 Easy to get wrong: only Ready takes a node down, whether False or Unknown; when a node is lost, all of its
-conditions turn Unknown, and the others are `info` without a length, also while Ready is True.
+conditions turn Unknown, and the others are `info` without a length, also while Ready is True. A List tells no
+time: what it shows is known up to its newest transition or heartbeat of a live kubelet (`as_of`, by minutes
+early), a watch up to the newest of the file; --as-of says it better, for the last of a file.
 lastTransitionTime is when the control plane noticed; the last heartbeat, up to a minute earlier, is when the
 kubelet was last known to live, and stands in the reason of an Unknown condition. Zero times mean never.
 Source: Kubernetes' Node API v1; kubernetes/kubernetes issues 94020, 73397 and 32522.
@@ -16,16 +18,20 @@ Source: Kubernetes' Node API v1; kubernetes/kubernetes issues 94020, 73397 and 3
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
+
+import polars as pl
 
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.conditions import CORDON, DEGRADED, INFO, READY, meaning
 from pipeline.ingest.documents import Foreign, Rows, array, table, word
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, decode
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, RefusedError, text_lines
 
-VERSION = "1"
+VERSION = "2"
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
@@ -36,6 +42,7 @@ FLAGS = ("as_of", "node")
 TRAPS = (
     "A snapshot keeps the last transition of a condition only: faults between two snapshots are not in it.",
     "A fault starts when the control plane noticed; its reason has the last heartbeat, some 40 s earlier.",
+    "An export holds no time of its own: open faults last to the newest heartbeat in it, or to --as-of.",
     "A cordon is a drain, not a failure: degraded, planned.",
     "A Ready node gives a clear at its last transition, which closes a fault of an earlier snapshot or none.",
 )
@@ -61,14 +68,42 @@ class _State(NamedTuple):
     is_open: bool
 
 
+class _Snapshot:
+    """What nodes say at one time, and when that was at the earliest."""
+
+    def __init__(self) -> None:
+        self._beat_us: int | None = None
+        self._change_us = 0
+
+    def see(self, conditions: list[Any], options: Options) -> None:
+        """Note the times that a node's conditions hold; what cannot be read tells none."""
+        for item in map(table, conditions):
+            for key in ("lastHeartbeatTime", "lastTransitionTime"):
+                # A kubelet that lives reports every five minutes at least; other heartbeats may be of old.
+                is_live = item.get("type") == READY and item.get("status") in {"True", "False"}
+                if documents.is_never(item.get(key)) or (key == "lastHeartbeatTime" and not is_live):
+                    continue
+                with suppress(RefusedError):
+                    instant = documents.instant_us(item[key], options)
+                    if key == "lastHeartbeatTime":
+                        self._beat_us = max(self._beat_us or instant, instant)
+                    self._change_us = max(self._change_us, instant)
+
+    def taken_us(self) -> int | None:
+        """Return the newest instant, at which all of it was so; None when no node lived to tell one."""
+        return None if self._beat_us is None else max(self._beat_us, self._change_us)
+
+
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the changes of conditions and cordons, and the rows refused with the reason."""
     nodes = _Nodes(file, options)
     if data.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"{Type:"):
-        for line in decode(data, file).splitlines():
-            if line.strip():
+        for line, is_text in text_lines(data, file).iter_rows():
+            if not is_text:
+                nodes.rows.reject(NOT_UTF8, line)
+            elif line.strip():
                 nodes.printed(line.strip())
-        return nodes.rows.parsed()
+        return nodes.parsed()
     for piece in documents.pieces(data, file, EXPECTED):
         if piece.is_broken:
             nodes.rows.reject(documents.BROKEN, piece.text)
@@ -76,7 +111,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             nodes.document(piece.value)
     if not nodes.found:
         raise InputError(file, "no Kubernetes node", EXPECTED, "is it an export of nodes?")
-    return nodes.rows.parsed()
+    return nodes.parsed()
 
 
 def looks_like(head: bytes) -> bool:
@@ -94,15 +129,45 @@ class _Nodes:
         self.rows = Rows()
         self.found = False
         self._shown: dict[tuple[str, str], _State] = {}
+        # Of each accepted row the last snapshot that shows it, and of each open fault its row among them.
+        self._last_shown: list[_Snapshot] = []
+        self._open: dict[tuple[str, str], int] = {}
+        self._stream = self._snapshot = _Snapshot()
 
     def document(self, value: Any) -> None:
         """Take a List, a Node, a watch event, or bare conditions."""
+        is_whole = isinstance(value, list) or isinstance(table(value).get("items"), list)
+        # A List is a snapshot of its own; what comes one by one is a stream, which tells all that changes.
+        self._snapshot = _Snapshot() if is_whole else self._stream
         for item in _nodes_in(value):
             if isinstance(item, Foreign):
                 self.rows.reject("not a Kubernetes node", item.value)
             else:
                 self.found = True
                 self._node(item)
+
+    def parsed(self) -> Parsed:
+        """Return the rows; an open fault is known up to the last snapshot that shows it."""
+        # When the file was taken, the user may say: that counts for its last snapshot, and for a stream.
+        said = {id(self._snapshot), id(self._stream)} if self.options.as_of else set()
+        as_of = [None if id(shown) in said else shown.taken_us() for shown in self._last_shown]
+        parsed = self.rows.parsed()
+        column = pl.Series("as_of", as_of, dtype=pl.Int64).cast(pl.Datetime("us"))
+        return replace(parsed, events=parsed.events.with_columns(column))
+
+    def _add(self, told: Any, make: Callable[[], dict[str, Any]], fault: tuple[str, str]) -> bool:
+        """Add a row of a fault, as `Rows.add` does."""
+        is_added = self.rows.add(told, make)
+        if is_added:
+            self._open[fault] = len(self._last_shown)
+            self._last_shown.append(self._snapshot)
+        else:
+            self._open.pop(fault, None)
+        return is_added
+
+    def _shown_again(self, fault: tuple[str, str]) -> None:
+        if fault in self._open:
+            self._last_shown[self._open[fault]] = self._snapshot
 
     def printed(self, line: str) -> None:
         """Take a condition as Go prints it."""
@@ -115,6 +180,7 @@ class _Nodes:
         for name in ("lastHeartbeatTime", "lastTransitionTime"):
             time = _GO_TIME.fullmatch(item[name])
             item[name] = "T".join(time.groups()[:2]) + time[3] if time else item[name]
+        self._snapshot.see([item], self.options)
         self._conditions(self._named({}), [item], None)
 
     def _named(self, metadata: Mapping[str, Any]) -> str:
@@ -128,8 +194,9 @@ class _Nodes:
         node = self._named(metadata)
         conditions = array(status.get("conditions", item.get("conditions")))
         if item.get("is_deleted"):
-            self.rows.add(item, lambda: self._deleted(node, metadata))
+            self._add(item, lambda: self._deleted(node, metadata), (node, "deleted"))
             return
+        self._snapshot.see(conditions, self.options)
         self._conditions(node, conditions, metadata.get("creationTimestamp"))
         self._cordon(node, spec, conditions)
 
@@ -155,6 +222,7 @@ class _Nodes:
         # Unknown neither opens nor closes: lost contact is told by Ready.
         self._shown[node, name] = _State(status, since, was_open if is_unknown else not healthy)
         if before and (before.status, before.since) == (status, since):
+            self._shown_again((node, name))
             return
         if healthy and not was_open and (before or not known or known.severity == INFO or since == created):
             return
@@ -167,11 +235,12 @@ class _Nodes:
             severity = INFO
         reason = _told(item, status)
         kind = "interval" if is_unknown else "clear" if healthy else "onset"
-        self.rows.add(
+        self._add(
             {"node": node, **item},
             lambda: _columns(
                 node, documents.instant_us(since, self.options), kind, severity, component, name, reason
             ),
+            (node, name),
         )
 
     def _cordon(self, node: str, spec: Mapping[str, Any], conditions: list[Any]) -> None:
@@ -180,6 +249,7 @@ class _Nodes:
         is_cordoned = spec.get("unschedulable") is True or bool(taint)
         before = self._shown.get((node, CORDON))
         if is_cordoned == (before is not None and before.is_open):
+            self._shown_again((node, CORDON))
             return
         self._shown[node, CORDON] = _State(str(is_cordoned), None, is_cordoned)
         told = {"node": node, "unschedulable": is_cordoned, "taints": spec.get("taints")}
@@ -195,7 +265,7 @@ class _Nodes:
 
         if before is not None and before.status == _UNDATED:
             return  # what was never opened is not closed either
-        if not self.rows.add(told, make) and is_cordoned:
+        if not self._add(told, make, (node, CORDON)) and is_cordoned:
             self._shown[node, CORDON] = _State(_UNDATED, None, is_open=True)
 
     def _observed(self, conditions: list[Any]) -> int:

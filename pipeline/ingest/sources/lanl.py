@@ -6,19 +6,21 @@ zero-based node number; the code is the cause's column and word.
 Easy to get wrong: the times need the zone of the site (America/Denver): subtracted as they stand they are an
 hour off in 24 rows. Two of those 24 lie in the hour that comes twice, and are refused unless `fold` says
 which. `Down Time` is minutes of a clock whose seconds the file no longer has (399 rows differ by one), so
-the end is `Prob Fixed`. `nodenum` mixes two ways to count, `nodenumz` does not. The columns of installation
-hold months that a spreadsheet turned into days (`5-Apr` is April 2005): nothing is read from them.
+the end is `Prob Fixed`; where they are further apart, as under a wrong zone, a note tells it. `nodenum` mixes
+two ways to count, `nodenumz` does not. The columns of installation hold months that a spreadsheet turned into
+days (`5-Apr` is April 2005): nothing is read from them.
 Source: LA-UR-05-7318 of Los Alamos National Laboratory, as kept with "Evidence-based Software Engineering".
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import polars as pl
 
 from pipeline.errors import InputError
-from pipeline.ingest import csvtext
+from pipeline.ingest import csvtext, doubts
 from pipeline.ingest.parsing import NOT_ISO, Options, Parsed, PublicFile, decode, parse_instants
 
 VERSION = "1"
@@ -41,13 +43,14 @@ TRAPS = (
     "It holds 23 systems of unlike nodes: take one out with `awk -F, 'NR == 1 || $1 == 20'` and read that.",
     "The 126 rows of system 17 name no node and stand as one node, s17.",
     "91 outages overlap another of their node and 27 rows stand twice: sums count time twice, unions do not.",
-    "Dedicated system time, upgrades and maintenance are outages too, of component planned.",
+    "Dedicated system time, upgrades and maintenance are of component planned: no failures by default.",
 )
 ENDS = True
 
 _EARLIEST = datetime(1995, 1, 1, tzinfo=UTC)  # the first row is of May 1995
 _CAUSES = ("Facilities", "Hardware", "Human Error", "Network", "Undetermined", "Software")
 _READ = ("System", "nodenumz", "Prob Started", "Prob Fixed", *_CAUSES)
+_DOWN = "Down Time"  # minutes
 _CLOCK = r"^([0-9]{1,2})/([0-9]{1,2})/([0-9]{4}) ([0-9]{1,2}):([0-9]{2})$"
 _NO_CLOCK = "not a time such as 6/21/2005 10:54"
 _NO_CAUSE = "no cause given"
@@ -142,7 +145,7 @@ _WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "Network": {"nic": ("Network",)},
     "Software": {
         "planned": (
-            "DST",  # dedicated system time
+            "DST",  # dedicated system time, as the laboratory calls what it sets aside for maintenance
             "DST-Scan for errors /scratch",
             "DST-Upgrd/Instl OS Sftw",
             "DST-Upgrd/Install OS sftw",
@@ -184,7 +187,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         raise options.zone_needed(
             file, table.frame["Prob Started"].first(), "--tz America/Denver, the clock of the site"
         )
-    frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
+    frame = csvtext.cleaned(table.frame, _READ)
     given = [pl.col(name).is_not_null().cast(pl.Int64) for name in _CAUSES]
     starts, ends = (_instants(frame[name], options) for name in ("Prob Started", "Prob Fixed"))
     frame = frame.with_columns(
@@ -195,7 +198,16 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         causes=pl.sum_horizontal(given),
         code=pl.coalesce(pl.lit(f"{name}/") + pl.col(name) for name in _CAUSES),
     ).with_columns(_refusal().alias("refused"))
-    return table.with_frame(frame).parsed(_events())
+    return replace(table.with_frame(frame).parsed(_events()), notes=tuple(_doubts(frame)))
+
+
+def _doubts(frame: pl.DataFrame) -> list[str]:
+    """Return a note on down times that are not those from start to end; one minute is the lost seconds'."""
+    if _DOWN not in frame.columns:
+        return []
+    kept = frame.filter(pl.col("refused").is_null())
+    minutes = kept[_DOWN].str.strip_chars().cast(pl.Int64, strict=False)
+    return doubts.lengths(minutes * 60, kept["t_start"], kept["t_end"], within_s=60)
 
 
 def looks_like(head: bytes) -> bool:
@@ -210,7 +222,8 @@ def _columns(header: list[str], file: str) -> dict[str, int]:
     if missing:
         found = f"not once each: {', '.join(missing)}, in {','.join(names)[:200]!r}"
         raise InputError(f"{file} header", found, "the columns as LA-UR-05-7318 names them")
-    return {name: names.index(name) for name in _READ}
+    told = [name for name in (_DOWN,) if names.count(name) == 1]
+    return {name: names.index(name) for name in (*_READ, *told)}
 
 
 def _instants(column: pl.Series, options: Options) -> pl.DataFrame:

@@ -6,7 +6,8 @@ an `interval` of component planned and domain Mira a period.
 Easy to get wrong: the control actions and the message hold commas, so fields count from both ends. FATAL
 means that a job ends; that hardware is lost is what an action such as BOARD_IN_ERROR says. A location with
 a `J` is a node; a shorter one is a rack, midplane, board or drawer: a domain. Times have no zone.
-Source: the RAS schema of the machine's control database; periods as kept with LogAider.
+Source: the data dictionary RAS_EVENT of the ALCF and the schema of the machine's control database; periods as
+kept with LogAider.
 """
 
 from __future__ import annotations
@@ -18,14 +19,27 @@ import polars as pl
 from pipeline.errors import InputError
 from pipeline.ingest import csvtext
 from pipeline.ingest.csvtext import Table
-from pipeline.ingest.parsing import NO_NODE, NOT_ISO, Options, Parsed, PublicFile, decode, parse_instants
+from pipeline.ingest.parsing import (
+    NO_NODE,
+    NOT_ISO,
+    NOT_UTF8,
+    Options,
+    Parsed,
+    PublicFile,
+    decode,
+    parse_instants,
+    text_lines,
+)
 
 VERSION = "1"
 TITLE = "Mira RAS events and maintenance (Argonne Leadership Computing Facility, 2013-2018)"
 LICENSE = "public data of the ALCF; periods: LogAider (University of Chicago)"
 HOMEPAGE = "https://github.com/disheng222/LogAider"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "git clone --depth 1 https://github.com/disheng222/LogAider    # schema/maintenance_periods.txt\n"
+    "# RAS events: a CSV a year from the public data portal of the ALCF, by hand"
+)
 FLAGS = ("tz", "fold")
 TRAPS = (
     "Read the periods of maintenance too, into the same cluster, or each Monday's stop counts as failures.",
@@ -51,21 +65,34 @@ _NO_STAMP = "not a time such as 2015-04-20-21.38.10.221308"
 _LOST = r"\b[A-Z]+(?:_[A-Z]+)*_IN_ERROR\b"
 _NODE = r"^([RQ][0-9A-Z]{2}(?:-[A-Z][0-9]+)*-J[0-9]{2})(?:-|$)"
 _DOMAIN = r"^(R[0-9A-Z]{2}(?:-M[01](?:-N[0-9]{2})?)?|Q[0-9A-Z]{2}(?:-I[0-9])?)(?:-|$)"
+# All categories of the data dictionary; real rows write InfiniBand in both ways.
 COMPONENTS = {
     "BQC": "host",
     "DDR": "host",
     "Card": "host",
     "Node_Board": "host",
-    "PCI": "host",
+    "IO_Board": "host",
     "Service_Card": "host",
+    "PCI": "host",
+    "Clocks": "host",
+    "Clock_FPGA": "host",
+    "Icon": "host",
+    "Palomino": "host",
     "BQL": "nic",
+    "BGL": "nic",
+    "Message_Unit": "nic",
+    "InfiniBand": "nic",
     "Infiniband": "nic",
     "Ethernet": "nic",
     "Cable": "cable",
     "Optical_Module": "cable",
     "DCA": "power",
     "AC_TO_DC_PWR": "power",
+    "DC_TO_DC_PWR": "power",
     "Coolant_Monitor": "cooling",
+    "Fan": "cooling",
+    "Fan_Assembly": "cooling",
+    "Temp_Sensor": "cooling",
     "Software_Error": "software",
     "Process": "software",
     "Job": "software",
@@ -76,13 +103,15 @@ COMPONENTS = {
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return RAS rows as onsets, or periods of maintenance as intervals, and the rows refused."""
-    text = decode(data, file)
-    line = text.lstrip().partition("\n")[0]
+    text = pl.col("line")
+    lines = text_lines(data, file).filter(text.str.contains(r"\S") & ~text.str.starts_with("RECID,"))
+    line = lines["line"][0].lstrip() if len(lines) else ""
     if not any(sign.isdigit() for sign in line) or "," not in line:
         raise InputError(file, _NOTHING, _EXPECTED)
     if options.tz is None:
         raise options.zone_needed(file, line.split(",")[5 if line.count(",") > 5 else 0][:40])
-    return _periods(text, file, options) if line.count(",") == 1 else _ras(text, file, options)
+    is_period = line.count(",") == 1
+    return _periods(decode(data, file), file, options) if is_period else _ras(lines, file, options)
 
 
 def looks_like(head: bytes) -> bool:
@@ -92,7 +121,7 @@ def looks_like(head: bytes) -> bool:
 
 def _periods(text: str, file: str, options: Options) -> Parsed:
     table = csvtext.read(text, file, lambda _: {"start": 0, "end": 1}, ("start", "end"))
-    frame = table.frame.with_columns(csvtext.cleaned(name) for name in ("start", "end"))
+    frame = csvtext.cleaned(table.frame, ("start", "end"))
     starts, ends = (parse_instants(frame[name], options) for name in ("start", "end"))
     if starts["reason"].eq_missing(NOT_ISO).all():
         raise InputError(file, _NOTHING, _EXPECTED)
@@ -120,12 +149,10 @@ def _periods(text: str, file: str, options: Options) -> Parsed:
     return table.with_frame(frame.with_columns(refused.alias("refused"))).parsed(events)
 
 
-def _ras(text: str, file: str, options: Options) -> Parsed:
-    lines = pl.Series("line", text.replace("\r\n", "\n").split("\n"), dtype=pl.String)
-    lines = lines.filter(lines.str.contains(r"\S") & ~lines.str.starts_with("RECID,"))
+def _ras(lines: pl.DataFrame, file: str, options: Options) -> Parsed:
     parts = pl.col("line").str.extract_groups(_RAS).struct
     fields = {name: parts.field(str(place)).str.strip_chars() for place, name in enumerate(_FIELDS, 1)}
-    frame = lines.to_frame().select(**fields, told=parts.field(str(len(_FIELDS) + 1)).str.strip_chars())
+    frame = lines.select("is_text", **fields, told=parts.field(str(len(_FIELDS) + 1)).str.strip_chars())
     if not frame.filter(pl.col("recid").is_not_null()).height:
         raise InputError(file, "no row of RAS events", "RECID, MSG_ID and 14 fields more", "other columns?")
     stamp = pl.col("time").str.extract_groups(_STAMP).struct
@@ -142,13 +169,16 @@ def _ras(text: str, file: str, options: Options) -> Parsed:
         domain=pl.when(pl.col("node").is_null()).then(pl.col("location").str.extract(_DOMAIN))
     )
     refused = csvtext.first(
+        (~pl.col("is_text"), NOT_UTF8),
         (pl.col("recid").is_null(), "no RAS row of 16 fields"),
         (~pl.col("severity").is_in(["FATAL", "WARN", "INFO"]), "severity is not FATAL, WARN or INFO"),
         (pl.col("time_reason").is_not_null(), pl.col("time_reason")),
         ((pl.col("severity") == "FATAL") & pl.coalesce("node", "domain").is_null(), NO_NODE),
     )
     frame = frame.with_columns(refused.alias("refused")).with_row_index("row", offset=1)
-    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: lines).parsed(_ras_events())
+    return Table(frame.with_columns(pl.col("row").cast(pl.Int64)), lambda: lines["line"]).parsed(
+        _ras_events()
+    )
 
 
 def _ras_events() -> dict[str, pl.Expr]:

@@ -15,15 +15,18 @@ Source: node-problem-detector's types and shipped rules; its issue 215; logs in 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import InputError
 from pipeline.ingest import documents
 from pipeline.ingest.conditions import DEGRADED, INFO, component_of, meaning
 from pipeline.ingest.documents import Rows, table, word
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, decode
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, text_lines
 
-VERSION = "1"
+if TYPE_CHECKING:
+    import polars as pl
+
+VERSION = "2"
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
@@ -62,8 +65,8 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             else:
                 detector.document(piece.value)
     else:
-        for text in _statuses(decode(data, file)):
-            detector.status(text)
+        for text, is_text in _statuses(text_lines(data, file)):
+            detector.status(text, is_text=is_text)
     if not detector.found:
         raise InputError(file, "nothing of node-problem-detector", EXPECTED, "is it another program's log?")
     return detector.rows.parsed()
@@ -74,19 +77,23 @@ def looks_like(head: bytes) -> bool:
     return _STATUS.encode() in head
 
 
-def _statuses(text: str) -> list[str]:
-    """Return the texts that begin with a status; a message may go on over several lines."""
-    found: list[str] = []
+def _statuses(lines: pl.DataFrame) -> list[tuple[str, bool]]:
+    """Return the texts that begin with a status, and whether all of each is text.
+
+    A message may go on over several lines.
+    """
+    found: list[tuple[str, bool]] = []
     is_open = False
-    for line in text.split("\n"):
+    for line, is_text in lines.iter_rows():
         if _STATUS in line:
-            found.append(line[line.index(_STATUS) :])
+            found.append((line[line.index(_STATUS) :], is_text))
             is_open = True
         elif is_open and not _BEGINNING.search(line):
-            found[-1] += "\n" + line
+            text, was_text = found[-1]
+            found[-1] = (f"{text}\n{line}", was_text and is_text)
         else:
             is_open = False
-        is_open = is_open and not found[-1].rstrip().endswith("]}")
+        is_open = is_open and not found[-1][0].rstrip().endswith("]}")
     return found
 
 
@@ -119,9 +126,12 @@ class _Detector:
                 item,
             )
 
-    def status(self, text: str) -> None:
+    def status(self, text: str, *, is_text: bool = True) -> None:
         """Take a line of the log: its events, and its conditions."""
         self.found = True
+        if not is_text:
+            self.rows.reject(NOT_UTF8, text)
+            return
         node = self._said()
         hit = _SOURCE.match(text)
         if hit is None:
@@ -171,22 +181,24 @@ class _Detector:
         known = meaning(name)
         if before == (status, since) or status == (known.healthy if known else "False"):
             return
-        severity = known.severity if known else DEGRADED
-        if status == "Unknown":
-            severity = INFO  # the check itself failed
-        self.rows.add(
-            told,
-            lambda: {
-                "t_start": documents.instant_us(since, self.options),
-                "kind": "onset",
+        # The check itself failed: a moment, since an onset would swallow the next one.
+        is_unknown = status == "Unknown"
+
+        def make() -> dict[str, Any]:
+            instant = documents.instant_us(since, self.options)
+            return {
+                "t_start": instant,
+                "t_end": instant if is_unknown else None,
+                "kind": "interval" if is_unknown else "onset",
                 "node": node,
-                "severity": severity,
+                "severity": INFO if is_unknown else known.severity if known else DEGRADED,
                 "scope": "node",
                 "component": known.component if known else component_of(name, reason),
                 "code": name,
                 "reason": reason,
-            },
-        )
+            }
+
+        self.rows.add(told, make)
 
 
 def _printed(text: str, head: str) -> list[str]:

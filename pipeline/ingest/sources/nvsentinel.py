@@ -52,6 +52,7 @@ class _Gpu(NamedTuple):
 
     number: int | None
     name: str | None
+    uuid: str | None = None  # where the name is another
 
 
 _NODE = _Gpu(None, None)
@@ -146,6 +147,7 @@ class _Events:
                 "code": code,
                 "gpu": gpu.number,
                 "gpu_name": gpu.name,
+                "gpu_uuid": gpu.uuid,
                 "scope": "node" if gpu == _NODE else "gpu",
             }
             self.rows.add(raw, lambda place=place: {**columns, **place})  # type: ignore[misc]
@@ -215,12 +217,17 @@ def _gpus(event: Mapping[str, Any]) -> list[_Gpu]:
         elif kind in {"GPU", "PCI", "GPU_UUID", "UUID"} and found:
             (pcis if found[0] in "0123456789abcdef" else uuids).append(found)
     names = pcis if len(pcis) >= len(uuids) else uuids
+    others = uuids if names is pcis and len(uuids) == len(pcis) else []
     count = max(len(indices), len(names))
     if indices and names and len(indices) != len(names):
-        names, count = [], len(indices)  # which name is whose is not told
+        names, others, count = [], [], len(indices)  # which name is whose is not told
     return list(
         dict.fromkeys(
-            _Gpu(indices[place] if indices else None, names[place] if names else None)
+            _Gpu(
+                indices[place] if indices else None,
+                names[place] if names else None,
+                others[place] if others else None,
+            )
             for place in range(count)
         )
     )

@@ -1,9 +1,9 @@
 """Slurm's node records: which nodes are down or drained now (`scontrol show node`, a snapshot).
 
 In: what `scontrol show node` prints, over several lines a node or one (`-o`), or with `--json`; several may
-stand below each other, each with the time by `date` above it. Out: one open `interval` for each node that is
-unavailable, from the stamp behind its reason, else from the snapshot; nodes that can work are no rows, and
-`row` counts the others.
+stand below each other, each with the time by `date` above it, or in JSON `last_update`. Out: one `interval`
+for each fault of a node, from the stamp behind its reason, else from the snapshot, to the first later
+snapshot that shows the node back, if any; nodes that can work are no rows, nor is a fault that is told again.
 Easy to get wrong: Reason, Comment, OS and Extra are free text that may hold blanks, `=` and brackets, so
 State is the first one before Reason, and a reason ends at its last `[user@time]` stamp; a record without a
 State was cut off.
@@ -15,22 +15,24 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import InputError
-from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, text_lines
-from pipeline.ingest.slurm_snapshots import BLANK, NOT_UTF8, Snapshots, is_time, read_json, told
+from pipeline.ingest import slurm_json, slurm_states
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, RefusedError, text_lines
+from pipeline.ingest.slurm_snapshots import Snapshots, is_time, told
 
-VERSION = "1"
+VERSION = "2"
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
 PUBLIC: dict[str, PublicFile] = {}
 EXPORT = (
-    "(date -Is; scontrol show node -o) > nodes.txt\n"
-    "scontrol show node --json > nodes.json   # with --as-of: it does not say when"
+    "(date -Is; scontrol show node -o) >> nodes.txt    # e.g. hourly, always to the same file\n"
+    "(date -Is; scontrol show nodes --json) >> nodes.json"
 )
 FLAGS = ("as_of", "tz", "fold", "year")
 TRAPS = (
-    "A snapshot knows neither ends nor nodes that have recovered: take them often, or use slurm-events.",
+    "One snapshot knows no end: a node counts as down until it was taken. Use slurm-events for exact ends.",
+    "In one file, a fault ends at the first snapshot that shows the node back: up to one interval too late.",
+    "In separate files, a fault lasts to the last one that shows it, without a stamp no time: `cat` them.",
     "The time is that of the reason, which may have been set before or after the node went down.",
     "A node without a time of its reason counts from the snapshot on, and its reason says '(since before)'.",
     "Old Slurm writes 06/02-14:01:24, month first and without the year: the latest such day, or --year.",
@@ -38,6 +40,7 @@ TRAPS = (
 ENDS = True
 
 NO_RECORD = "a part of a node's record without its NodeName"
+JSON_BELOW = "JSON below text: give it a file of its own"
 
 _NODE = re.compile(r"NodeName=(\S*)")
 # Over several lines State begins one, which tells it from a word in free text.
@@ -52,9 +55,9 @@ _PART = re.compile(r"\s(?:State|Reason|BootTime|Gres|Arch|RealMemory|CfgTRES)=|^
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the nodes that records say are unavailable, as open intervals, and the records refused."""
-    if data.lstrip(BLANK)[:1] == b"{":
-        return read_json(data, file, options)
-    found, time_line = Snapshots(file, options), None
+    if slurm_json.begins(data):
+        return slurm_json.read(data, file, options)
+    found = Snapshots(file, options)
     found.begin(None)
     record: list[str] = []
     has_records, record_is_text = False, True
@@ -64,14 +67,15 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
             _record(found, record, is_text=record_is_text)
             record, record_is_text = [], True
         if is_time(line):
-            time_line = line
-            found.begin(time_line)
+            found.begin(line)
         elif begins or record:
             has_records = True
             record.append(line)
             record_is_text = record_is_text and is_text
         elif not line.startswith("#") and _PART.search(line):
             found.refuse(NO_RECORD, line)
+        elif line.startswith("{"):
+            found.refuse(JSON_BELOW, line)
     if record:
         _record(found, record, is_text=record_is_text)
     if not has_records:
@@ -81,7 +85,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
 
 def looks_like(head: bytes) -> bool:
     """Return whether a file begins with a node's record, or with the JSON of several."""
-    if head.lstrip()[:1] == b"{":
+    if slurm_json.begins(head):
         return b'"nodes"' in head and b'"state"' in head
     return re.search(rb"(?m)^NodeName=\S+ .*(?:Arch|State|CoresPerSocket)=", head) is not None
 
@@ -99,10 +103,13 @@ def _record(found: Snapshots, lines: list[str], *, is_text: bool) -> None:
     except RefusedError as error:
         found.refuse(str(error), text)
         return
-    if verdict is not None:
+    node = _NODE.match(text)
+    name = node[1] if node else ""
+    if verdict is None:
+        found.works(name)
+    else:
         reason, since = _reason(why[1] if why else "")
-        node = _NODE.match(text)
-        found.add(node[1] if node else "", verdict, reason, since, text)
+        found.add(name, verdict, reason, since, text)
 
 
 def _reason(text: str) -> tuple[str, str | None]:

@@ -2,9 +2,10 @@
 
 In: what `sinfo` prints with its header line: `sinfo -R`, `sinfo -lN`, any `-o` or `-O` format (fields parted
 by bars or by blanks), or `sinfo --json`; several listings may stand below each other, each with the time by
-`date` or `sinfo -l` above it. Needed: NODELIST or HOSTNAMES, and STATE or REASON. Out: one open `interval`
-for each node that is unavailable, from the reason's TIMESTAMP, else from the snapshot; nodes that can work
-are no rows, and `row` counts nodes, since a line may name many.
+`date`, `sinfo -l` or `sinfo -i` above it. Needed: NODELIST or HOSTNAMES, and STATE or REASON. Out: one
+`interval` for each fault of a node, from the reason's TIMESTAMP, else from the snapshot, to the first later
+listing that shows the node back, if there is one; nodes that can work are no rows, and `row` counts faults,
+since a line may name many nodes and listings repeat them.
 Easy to get wrong: the header decides. REASON may hold blanks: as the last column it takes the rest of the
 line; elsewhere columns are cut where the header's words begin, in bytes as sinfo counts them. With bars,
 REASON takes the bars that are left over. `main*` is a partition, `down*` a state.
@@ -17,19 +18,22 @@ import re
 from dataclasses import dataclass
 
 from pipeline.errors import InputError
-from pipeline.ingest import slurm_states
-from pipeline.ingest.parsing import Options, Parsed, PublicFile, RefusedError, text_lines
-from pipeline.ingest.slurm_snapshots import BLANK, NOT_UTF8, Snapshots, is_time, read_json, told
+from pipeline.ingest import slurm_json, slurm_states
+from pipeline.ingest.parsing import NOT_UTF8, Options, Parsed, PublicFile, RefusedError, text_lines
+from pipeline.ingest.slurm_snapshots import Snapshots, is_time, told
 
-VERSION = "1"
+VERSION = "2"
 TITLE = ""
 LICENSE = ""
 HOMEPAGE = ""
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = '(date -Is; sinfo -N -o "%T|%u|%H|%N|%E") > sinfo.txt'
+EXPORT = '(date -Is; sinfo -N -o "%T|%u|%H|%N|%E") >> sinfo.txt    # e.g. hourly, always to the same file'
 FLAGS = ("as_of", "tz", "fold", "year")
 TRAPS = (
-    "A snapshot knows neither ends nor nodes that have recovered: take them often, or use slurm-events.",
+    "One snapshot knows no end: a node counts as down until it was taken. Use slurm-events for exact ends.",
+    "In one file, a fault ends at the first snapshot that shows the node back: up to one interval too late.",
+    "In separate files, a fault lasts to the last one that shows it, without a stamp no time: `cat` them.",
+    "sinfo -R lists no node that is back, so it tells no ends at all.",
     "The time is that of the reason, which may have been set before or after the node went down.",
     "sinfo -R cuts REASON to 20 columns and tells no state: its nodes count as down, even if they compute.",
     "A node without a time of its reason counts from the snapshot on, and its reason says '(since before)'.",
@@ -107,18 +111,20 @@ class _Header:
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return the nodes that listings say are unavailable, as open intervals, and the rows refused."""
-    if data.lstrip(BLANK)[:1] == b"{":
-        return read_json(data, file, options)
-    found, header, time_line = Snapshots(file, options), None, None
+    if slurm_json.begins(data):
+        return slurm_json.read(data, file, options)
+    found, header, is_begun = Snapshots(file, options), None, False
     for line, is_text in text_lines(data, file).iter_rows():
         if not line.strip():
             continue
         if is_text and is_time(line):
-            time_line = line
+            found.begin(line)
+            is_begun = True  # rows below it are of its snapshot, also when no header is printed again
         elif is_text and (next_header := _header(line, file)):
             header = next_header
-            found.begin(time_line)
-            time_line = None
+            if not is_begun:
+                found.begin(None)
+            is_begun = False
         elif header is None:
             if not line.startswith("#"):
                 found.refuse(ABOVE, line)
@@ -134,7 +140,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
 
 def looks_like(head: bytes) -> bool:
     """Return whether a file begins with a listing of sinfo, or its JSON."""
-    if head.lstrip()[:1] == b"{":
+    if slurm_json.begins(head):
         return b'"sinfo"' in head
     lines = head.decode(errors="replace").splitlines()[:5]
     return any((names := _names(line)) and _NODES in names and {_STATE, _WHY} & set(names) for line in lines)
@@ -172,3 +178,5 @@ def _row(found: Snapshots, header: _Header, line: str) -> None:
         return
     if verdict is not None:
         found.add(fields[_NODES], verdict, reason, fields.get(_SINCE), line)
+    elif _STATE in fields:
+        found.works(fields[_NODES])

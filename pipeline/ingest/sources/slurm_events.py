@@ -21,6 +21,7 @@ from pipeline.errors import InputError
 from pipeline.ingest import slurm_states
 from pipeline.ingest.parsing import (
     NO_ZONE,
+    NOT_UTF8,
     REJECT_SCHEMA,
     TEXT_LIMIT,
     Options,
@@ -32,7 +33,7 @@ from pipeline.ingest.parsing import (
     parse_instants,
     text_lines,
 )
-from pipeline.ingest.slurm_snapshots import ABSENT, NOT_UTF8
+from pipeline.ingest.slurm_snapshots import ABSENT
 from pipeline.units import US_PER_S
 
 VERSION = "1"

@@ -28,6 +28,7 @@ from pipeline.ingest.clock import epoch_us, local_us, month_of, years_of
 from pipeline.ingest.parsing import (
     NO_ZONE,
     NOT_ISO,
+    NOT_UTF8,
     Options,
     Parsed,
     PublicFile,
@@ -38,7 +39,7 @@ from pipeline.ingest.parsing import (
     rejects_frame,
     text_lines,
 )
-from pipeline.ingest.slurm_snapshots import NOT_UTF8, hosts, told
+from pipeline.ingest.slurm_snapshots import hosts, told
 from pipeline.units import US_PER_S, to_us
 
 VERSION = "1"
@@ -214,8 +215,10 @@ def _parted(line: str) -> tuple[str, str]:
     return stamp, rest[prefixes.end() if prefixes else 0 :].strip()
 
 
-def _days(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
+def _days(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, int, int]]]:
     """Add `run`, the number of a line's day, and return the days of all lines that lack the year, in order.
+
+    A day is its month, its number, and the number of its first line.
 
     Of all lines and not only of those that are rows, so that no turn of the year is missed.
     """
@@ -225,7 +228,7 @@ def _days(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
     month = pl.col("word").replace_strict(months, default=None, return_dtype=pl.Int64)
     frame = frame.with_columns(month.alias("month"))
     is_day = pl.col("month").is_not_null()
-    dated = frame.filter(is_day).select("month", "day")
+    dated = frame.with_row_index("line_number", offset=1).filter(is_day).select("month", "day", "line_number")
     runs = dated.select(pl.struct("month", "day").rle_id()).to_series()
     frame = frame.with_columns(pl.when(is_day).then(is_day.cum_sum().cast(pl.Int64) - 1).alias("run"))
     places = dict(enumerate(runs.to_list()))
@@ -244,7 +247,7 @@ def _month(word: str) -> int | None:
 class _Clock:
     """The instants of lines; years are asked for when the first row needs one."""
 
-    days: list[tuple[int, int]]
+    days: list[tuple[int, int, int]]
     options: Options
     file: str
     told: bool = False
@@ -269,7 +272,9 @@ class _Clock:
     def _yearless_us(self, found: re.Match[str], run: int | None) -> int:
         if run is None:
             raise RefusedError(BAD_TIME)
-        self.years = self.years or years_of(self.days, self.options, self.file)
+        if self.years is None:
+            days, lines = [day[:2] for day in self.days], [day[2] for day in self.days]
+            self.years = years_of(days, self.options, self.file, lines)
         day, hour, minute, second = (int(found[part]) for part in ("day", "hour", "minute", "second"))
         # thread_id prints microseconds as a whole number: `.42` is 42 microseconds.
         micro = int(found["micro"] or 0)
@@ -288,7 +293,7 @@ def _apply(log: _Log, message: str, instant_us: Callable[[], int]) -> None:
             return
     for known, write in _MESSAGES:
         if found := known.fullmatch(message):
-            write(log, instant_us(), hosts(found["nodes"]), found)
+            write(log, instant_us(), list(hosts(found["nodes"])), found)
             return
     if _CLAIM.search(message):
         raise RefusedError(NOT_READ)

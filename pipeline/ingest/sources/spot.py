@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import InputError
 from pipeline.ingest.parsing import (
+    NOT_UTF8,
     Options,
     Parsed,
     PublicFile,
@@ -33,6 +34,7 @@ from pipeline.ingest.parsing import (
     events_frame,
     parse_instant,
     rejects_frame,
+    text_lines,
 )
 from pipeline.units import to_us
 
@@ -41,7 +43,13 @@ TITLE = "Spot machine traces (Bamboo, Oobleck, Parcae, SkyPilot)"
 LICENSE = "MIT (Bamboo, Oobleck, Parcae); none stated (SkyPilot)"
 HOMEPAGE = "https://github.com/uclasystem/bamboo"
 PUBLIC: dict[str, PublicFile] = {}
-EXPORT = ""
+EXPORT = (
+    "git clone --depth 1 https://github.com/uclasystem/bamboo    # traces/*.csv, traces/gcloud/*.txt\n"
+    "git clone --depth 1 -b sosp23-artifact https://github.com/SymbioticLab/Oobleck"
+    "    # tools/simulator/traces/*.csv\n"
+    "git clone --depth 1 https://github.com/JF-D/Parcae    # aws/traces/*/trace_*.txt\n"
+    "git clone --depth 1 https://github.com/skypilot-org/spot-traces"
+)
 FLAGS = ("boot_time", "tz", "fold")
 TRAPS = (
     "It tells of capacity, not of failures: never read it together with a log of faults unsaid.",
@@ -73,12 +81,10 @@ class _Change(NamedTuple):
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
     """Return machines that come and go as events of slots, and the lines refused with the reason."""
-    text = decode(data, file)
-    lines = [line for line in text.splitlines() if line.strip()]
-    first = lines[0].strip() if lines else ""
-    form = _form(first, file)
+    lines = [_Line(*row) for row in text_lines(data, file).iter_rows() if row[0].strip()]
+    form = _form(lines[0].text.strip() if lines else "", file)
     slots = _Slots()
-    for item in form(text, lines, file, options):
+    for item in form(data, lines, file, options):
         slots.take(item)
     return slots.parsed(file)
 
@@ -92,6 +98,11 @@ def looks_like(head: bytes) -> bool:
     )
 
 
+class _Line(NamedTuple):
+    text: str
+    is_text: bool
+
+
 class _Refused(NamedTuple):
     reason: str
     text: str
@@ -101,7 +112,7 @@ class _Refused(NamedTuple):
 _Items = Iterator[int | _Change | _Refused]
 
 
-def _form(first: str, file: str) -> Callable[[str, list[str], str, Options], _Items]:
+def _form(first: str, file: str) -> Callable[[bytes, list[_Line], str, Options], _Items]:
     if first.startswith("{"):
         return _counts_of_ticks
     if first.startswith("["):
@@ -113,9 +124,12 @@ def _form(first: str, file: str) -> Callable[[str, list[str], str, Options], _It
     raise InputError(file, f"a first line such as {first[:60]!r}", _FORMS)
 
 
-def _changes_of_lines(_text: str, lines: list[str], file: str, options: Options) -> _Items:
+def _changes_of_lines(_data: bytes, lines: list[_Line], file: str, options: Options) -> _Items:
     yield to_us(_time_0(file, options))
-    for line in lines:
+    for line, is_text in lines:
+        if not is_text:
+            yield _Refused(NOT_UTF8, line)
+            continue
         found = _CHANGE.match(line)
         if found is None:
             yield _Refused("not MS,add|remove,NODE", line)
@@ -123,9 +137,12 @@ def _changes_of_lines(_text: str, lines: list[str], file: str, options: Options)
             yield from _dated(int(found[1]) * 1000, found[2], [found[3]], line, file, options)
 
 
-def _changes_of_arrays(_text: str, lines: list[str], file: str, options: Options) -> _Items:
+def _changes_of_arrays(_data: bytes, lines: list[_Line], file: str, options: Options) -> _Items:
     yield to_us(_time_0(file, options))
-    for line in lines:
+    for line, is_text in lines:
+        if not is_text:
+            yield _Refused(NOT_UTF8, line)
+            continue
         try:
             since, word, about = json.loads(line)
             names = about["nodes"]
@@ -163,10 +180,10 @@ def _time_0(file: str, options: Options) -> datetime:
     return options.boot_time
 
 
-def _counts_of_ticks(text: str, _lines: list[str], file: str, options: Options) -> _Items:
+def _counts_of_ticks(data: bytes, _lines: list[_Line], file: str, options: Options) -> _Items:
     expected = '{"metadata": {"gap_seconds": N}, "data": [COUNT, ...]}'
     try:
-        document = json.loads(text)
+        document = json.loads(decode(data, file))
         gap, counts = document["metadata"]["gap_seconds"], document["data"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise InputError(file, "JSON of another form, or cut off", expected) from None
@@ -191,11 +208,14 @@ def _counts_of_ticks(text: str, _lines: list[str], file: str, options: Options) 
         past = count
 
 
-def _counts_of_samples(_text: str, lines: list[str], file: str, options: Options) -> _Items:
+def _counts_of_samples(_data: bytes, lines: list[_Line], file: str, options: Options) -> _Items:
     if options.tz is None:
-        raise options.zone_needed(file, lines[0][:30])
+        raise options.zone_needed(file, lines[0].text[:30])
     past, latest = 0, None
-    for line in lines:
+    for line, is_text in lines:
+        if not is_text:
+            yield _Refused(NOT_UTF8, line)
+            continue
         found = _SAMPLE.match(line)
         if found is None or int(found[3]) > _MOST:
             yield _Refused("not DATE, TIME, COUNT", line)

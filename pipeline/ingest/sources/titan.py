@@ -7,16 +7,19 @@ has index 0 and its serial number as name; the length of a span stands in the re
 Easy to get wrong: times need the zone of the site (America/New_York): subtracted as they stand they disagree
 with `duration` in 16,944 rows. Two rows lie in the hour that comes twice, and are refused unless `fold` says
 which. 1,158 faults have no span before them: they count as faults and not as exposure. Serial numbers begin
-with a zero and stay text. Times are those of inventory scans, so the gap after a fault is no repair time.
+with a zero and stay text. Times are those of inventory scans, so the gap after a fault is no repair time. A
+`duration` that is not the time from `insert` to `remove` is told in a note, which a wrong zone brings about.
 Source: the repository of Ostrouchov et al., "GPU lifetimes on Titan supercomputer" (SC20).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from pipeline.errors import InputError
-from pipeline.ingest import csvtext
+from pipeline.ingest import csvtext, doubts
 from pipeline.ingest.parsing import Options, Parsed, PublicFile, decode, parse_instants
 
 VERSION = "1"
@@ -55,7 +58,7 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         raise options.zone_needed(
             file, table.frame["remove"].first(), "--tz America/New_York, the clock of the site"
         )
-    frame = table.frame.with_columns(csvtext.cleaned(name) for name in _READ)
+    frame = csvtext.cleaned(table.frame, _READ)
     inserted, removed = (parse_instants(frame[name], options) for name in ("insert", "remove"))
     frame = frame.with_columns(
         inserted=inserted["us"],
@@ -63,7 +66,9 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
         removed=removed["us"],
         remove_reason=removed["reason"],
     ).with_columns(_refusal().alias("refused"))
-    return table.with_frame(frame).parsed(_events())
+    kept = frame.filter(pl.col("refused").is_null())
+    notes = doubts.lengths(kept["duration"].cast(pl.Int64), kept["inserted"], kept["removed"])
+    return replace(table.with_frame(frame).parsed(_events()), notes=tuple(notes))
 
 
 def looks_like(head: bytes) -> bool:

@@ -2,45 +2,44 @@
 
 In: any mix of the forms in `kernellog.py`. Out: one `onset` for each line that claims a fault, with the
 severity of the Xid table; a `clear` where the driver says that the GPU recovered: Xid 154 back to 0x0, an AMD
-reset that succeeded. `row` is the line's number; other lines are no rows.
-Easy to get wrong: Xid 45 and 154, and 43 after another Xid, are the wake of a fault and start none: they are
-`info`, under a code of their own so that they open and close nothing. But 154 that asks for an action where
-the log tells no fault of that GPU in the five minutes before is all that is left of one, and takes the GPU
-down. A clear ends the faults of its GPU since the last one: their rows carry the code of the first, so that
-the clear pairs with it. A GPU that fell off the bus may be told in three lines and without a number: code 79.
-SXid is told in two lines, severity and data: one row. An Xid quoted by another program is refused.
+reset that succeeded. `row` is the line's number, of an entry over several lines the first one's; other lines
+are no rows.
+Easy to get wrong: what a line means may hang on others of its GPU: `xidchains.py` tells faults from their
+wake. A GPU that fell off the bus may be told in three lines and without a number: code 79. SXid is told in
+two lines, severity and data: one row. An Xid quoted by another program is refused. Usual lines are read by
+columns (`xidcolumns.py`), all others one by one, with the same result.
 Source: NVIDIA's open kernel modules and Xid catalogue; gpud, NVSentinel; amdgpu's messages in Linux.
 """
 
 from __future__ import annotations
 
-import functools
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import polars as pl
 
 from pipeline.errors import InputError
-from pipeline.ingest import xids
-from pipeline.ingest.clock import years_of
-from pipeline.ingest.documents import gpu_name, node_needed
-from pipeline.ingest.kernellog import YEARLESS, Told, is_stamped, told, when
+from pipeline.ingest import journal, xids
+from pipeline.ingest.clock import month_of, years_of
+from pipeline.ingest.documents import node_needed
+from pipeline.ingest.kernellog import YEARLESS, Told, is_stamped, told, told_by_export, when
 from pipeline.ingest.parsing import (
     Options,
     Parsed,
     PublicFile,
     RefusedError,
     Reject,
+    bounded,
     events_frame,
     parse_instants,
     rejects_frame,
 )
-from pipeline.ingest.textscan import Line, Mark, Readable, Scan
-from pipeline.ingest.xids import Meaning
-from pipeline.units import US_PER_S
+from pipeline.ingest.textscan import PIECE, Lines, Mark, Readable, Scan
+from pipeline.ingest.textscan import YEARLESS as YEARLESS_BYTES
+from pipeline.ingest.xidchains import ROWS, linked
+from pipeline.ingest.xidcolumns import usual
+from pipeline.ingest.xidlines import LOST, NO_DEVICE, SXID, Message, claim, meaning_of, name_of, parse
 
 VERSION = "1"
 TITLE = ""
@@ -61,94 +60,27 @@ TRAPS = (
     "Times of dmesg -T drift after a suspend: the future, and a weekday that does not fit, are refused.",
     "Servers are named by their lines; a log that names none needs --node.",
     "Lines that another program than the kernel wrote, tests and quotes, are refused.",
-    "journalctl --output export and json-pretty spread an entry over lines: take --output json.",
+    "Of journalctl's --output json-pretty and export, row is the first line of an entry.",
 )
 ENDS = False
 
-NO_CODE = "no Xid code"
-NO_DEVICE = "no PCI address"
 CUT_OFF = "cut off: not what happened to the GPU"
-FOLLOWS_US = 300 * US_PER_S
-DATA_US = US_PER_S  # between the two lines of an SXid
 LOST_LINES = 3  # that tell a GPU lost without an Xid
-ACTIONS = {0: "none", 1: "gpu_reset", 2: "node_reboot", 3: "drain_p2p", 4: "drain_and_reset"}
 
-# Marks of wanted lines; the number is where two letters begin that are seldom neighbours.
-_MARKS = (Mark(b"NVRM", 1), Mark(b"Xid", 0), Mark(b"amdgpu", 2))
-_ARRAYS = tuple(
-    Mark(b'"MESSAGE"' + colon, 7 + len(colon)) for colon in (b":[", b": [", b" : [")
-)  # journald's bytes, which hide every mark
+_MARKS = (
+    Mark(b"Xid", letter=0),
+    Mark(b"NVRM", pairs=((0,), (1,))),
+    Mark(b"amdgpu", pairs=((2,), (1, 3))),  # "gp" alone stands in most servers' names
+)
+_ARRAYS = tuple(Mark(b'"MESSAGE"' + colon) for colon in (b":[", b": [", b" : ["))  # bytes, which hide marks
 _WANTED = re.compile(
     rb'Xid|fallen off the bus|The NVIDIA GPU|PCI ID:|installed in this system|loading NVIDIA|"MESSAGE" ?: ?\['
     rb"|hardware errors? ?(?:\(|detected)|hardware errors detected|GPU reset|STATUS="
 )
-_BATCH_ROWS = 50_000
-_BEGINNINGS = ("NVRM:", "nvidia-nvswitch", "amdgpu ")
-_CLAIM = re.compile(
-    r"NVRM:\s*(?:Xid\b|The NVIDIA GPU\b|\(PCI ID:|installed in this|fallen off|loading NVIDIA"
-    r"|GPU\b.{0,60}?fallen off the bus)"
-    r"|nvidia-nvswitch[0-9]+: SXid\b|SXid \("
-    r"|amdgpu [0-9a-f:.]{7,16}: "
-)
-_ADDRESS = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?)"
-_DEVICE = re.compile(rf"Xid\s*\({_ADDRESS}\)\s*:\s*")
-_NUMBER = re.compile(r"([0-9]{1,5})\b[\s,]*")
-_USUAL = re.compile(rf"NVRM: Xid \({_ADDRESS}\): ([1-9][0-9]{{0,4}})\b[\s,]*")
-_LOST = re.compile(rf"NVRM:\s*(?:The NVIDIA )?GPU (?:at )?{_ADDRESS}(?=[\s:,.]|$)")
-_ACTION = re.compile(r"changed from 0x([0-9a-f]+).*? to 0x([0-9a-f]+)", re.IGNORECASE)
-_AMD = re.compile(r"amdgpu ([0-9a-f:.]+): (?:amdgpu: )?(?:\{[0-9]+\})?\s*(.*)", re.IGNORECASE)
-_AMD_COUNT = re.compile(r"\b([0-9]+) (?:new )?(un|de)?(?:correctable|ferred) hardware errors? ")
-_AMD_STATUS = re.compile(r"aca entry\[[0-9]+\]\.STATUS=0x([0-9a-f]{1,16})\b", re.IGNORECASE)
-_UNCORRECTED, _POISON, _VALID = 61, 43, 63  # bits of AMD's status words
-
-
-class Message(NamedTuple):
-    """What a kernel message says: the vendor's family, its code, the device, and its words.
-
-    `address` is as the log has it, `reason` the words from the code on.
-    """
-
-    family: str
-    code: int | None
-    address: str
-    reason: str
-    switch: str = ""
-
-
-@dataclass(slots=True)
-class Event:
-    """A row on its way to the tables."""
-
-    row: int
-    t_start: int
-    node: str
-    gpu_name: str | None
-    family: str
-    number: int | None
-    severity: str
-    scope: str
-    component: str
-    code: str
-    reason: str
-    kind: str = "onset"
-    text: str = ""  # the line, until it is dated
-    is_data: bool = False  # the second line of an SXid
-
-
-@dataclass(slots=True)
-class _Device:
-    """What is known of a GPU while its lines pass."""
-
-    chain: list[Event] = field(default_factory=list)
-    action: int = 0
-    last_us: int | None = None
-    last_any_us: int | None = None
-    cleared_us: int | None = None
-    contained_us: int | None = None
-    double_bit: list[Event] = field(default_factory=list)
-
-
-# --- reading -----------------------------------------------------------------------------------------------
+_BOM = b"\xef\xbb\xbf"
+_HALF_YEAR = 6  # months
+_TELLS_MORE = ("NVRM: (PCI ID", "NVRM: installed", "NVRM: fallen off")
+_OTHER_MESSAGE = re.compile(r"installed in this system(?! has\s*$)")
 
 
 def read(data: bytes, file: str, options: Options) -> Parsed:
@@ -159,38 +91,28 @@ def read(data: bytes, file: str, options: Options) -> Parsed:
 def read_stream(stream: Readable, file: str, options: Options) -> Parsed:
     """As `read`, of a stream that is read once and never held as a whole."""
     table = xids.table(options)  # a table of the user's with a mistake is told before the log is read
-    head = stream.read(1)
-    scan = Scan(_Joined(head, stream), (*_MARKS, *(_ARRAYS if head == b"{" else ())))
-    reader = _Reader(file, options, table)
-    for line in scan:
-        if b"Xid" in line.data or _WANTED.search(line.data):
-            reader.take(line)
+    begun = _Begun(stream)
+    is_json = begun.head.startswith(b"{")
+    scan = Scan(begun, (*_MARKS, *(_ARRAYS if is_json else ())), journal.cut_of(begun.head))
+    reader = _Reader(file, options, table, scan, is_export=journal.cut_of(begun.head) == journal.EXPORT)
+    for lines in scan:
+        reader.take(lines)
     if reader.is_empty and not _is_log(scan.head):
         hint = "choose a log of the kernel; `goodput ingest --detect` tells formats"
         raise InputError(file, "no line of a kernel log", "syslog, journald, dmesg or /dev/kmsg", hint)
-    events = _linked(reader.done(scan), reader.boots)
-    columns = {name: [getattr(event, name) for event in events] for name in _COLUMNS}
+    events = linked(reader.done(), reader.boots)
+    names = [name for name in events.columns if name not in {"family", "number"}]
     rejects = sorted(reader.rejects)
-    return Parsed(events_frame(columns), rejects_frame(rejects), len(events) + len(rejects))
-
-
-_COLUMNS = (
-    "row",
-    "t_start",
-    "kind",
-    "node",
-    "gpu_name",
-    "severity",
-    "scope",
-    "component",
-    "code",
-    "reason",
-)
+    return Parsed(
+        events_frame({name: events[name] for name in names}),
+        rejects_frame(rejects),
+        events.height + len(rejects),
+    )
 
 
 def looks_like(head: bytes) -> bool:
     """Return whether a file begins as a kernel log does."""
-    if head.lstrip()[:1] == b"{":
+    if head.lstrip()[:1] == b"{" or journal.cut_of(head) == journal.EXPORT:
         return b"__REALTIME_TIMESTAMP" in head
     return bool(_KERNEL_LOG.search(head))
 
@@ -211,43 +133,167 @@ def _is_log(head: bytes) -> bool:
     return any(is_stamped(line) for line in lines[:1000])
 
 
-class _Joined:
-    """A stream with the byte that was read ahead in front."""
+def _year_beside(year: int, month: int, known: Told) -> int:
+    """Return the year of a line that stands in a run of a month, out of order if its month is another."""
+    try:
+        ahead = month_of(known.parts[1] or "") - month
+    except RefusedError:
+        return year  # it is refused where it is read
+    return year + (ahead < -_HALF_YEAR) - (ahead > _HALF_YEAR)
 
-    def __init__(self, head: bytes, stream: Readable) -> None:
-        self._head = head
+
+class _Begun:
+    """A stream of which the first piece was read ahead; a byte order mark is no part of its first line."""
+
+    def __init__(self, stream: Readable) -> None:
         self._stream = stream
+        self.head = b""
+        while len(self.head) < journal.HEAD_BYTES + len(_BOM) and (piece := stream.read(PIECE)):
+            self.head += piece
+        self.head = self.head.removeprefix(_BOM)
+        self._held: bytes | None = self.head
 
     def read(self, size: int = -1, /) -> bytes:
-        head, self._head = self._head, b""
-        return head + self._stream.read(size)
+        held, self._held = self._held, None
+        return self._stream.read(size) if held is None else held
+
+
+class _Line(NamedTuple):
+    """A line that is read by itself."""
+
+    number: int
+    text: str
+    run: int  # of months; -1: the line begins with no time without year
+
+
+class _Row(NamedTuple):
+    """A row on its way to the tables: as in ROWS, and its line."""
+
+    row: int
+    t_start: int
+    node: str
+    gpu_name: str | None
+    family: str
+    number: int | None
+    severity: str
+    scope: str
+    component: str
+    code: str
+    reason: str
+    text: str
 
 
 class _Reader:
-    """Lines in file order -> events and rejects.
+    """Lines in file order -> rows and rejects.
 
     Lines without a year wait until all are read, because the last one tells the year; the others are dated
     in batches, which frees their texts.
     """
 
-    def __init__(self, file: str, options: Options, table: xids.Table) -> None:
+    def __init__(
+        self, file: str, options: Options, table: xids.Table, scan: Scan, *, is_export: bool
+    ) -> None:
         self.rejects: list[Reject] = []
         self.boots: list[tuple[int, str]] = []
         self.is_empty = True
-        self._events: list[Event] = []
-        self._undated: list[tuple[Event, str]] = []
-        self._yearless: list[tuple[Event, Told, int]] = []
+        self._dated: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []  # for the year, by columns
+        self._late: list[tuple[_Row, Told, int]] = []  # for the year, one by one
+        self._rows: list[_Row] = []
+        self._undated: list[tuple[_Row, str]] = []
         self._file = file
         self._options = options
         self._table = table
+        self._scan = scan
+        self._is_export = is_export
         self._node = options.node_of(file)
-        self._lost: tuple[Line, Told, str] | None = None  # a GPU's name without what became of it
+        self._lost: tuple[_Line, Told] | None = None  # a GPU's name without what became of it
 
-    def take(self, line: Line) -> None:
-        """Take a line: an event, a reject, or no row."""
+    def take(self, lines: Lines) -> None:
+        """Take lines: usual ones by columns, the others one by one."""
+        texts = [data.decode("utf-8", errors="replace") for data in lines.texts]
+        left = self._take_usual(lines, texts)
+        past = -1
+        for place in left:
+            if place > past + 1:
+                self._flush()
+            past = place
+            data = lines.texts[place]
+            if b"Xid" in data or _WANTED.search(data):
+                run = lines.runs[place] if YEARLESS_BYTES.match(data) else -1
+                self._take(_Line(lines.numbers[place], texts[place], run), data)
+        if past + 1 < len(texts):
+            self._flush()
+        self._date_rows()
+        if (self._late or self._waiting) and self._options.year is None and self._options.as_of is None:
+            years_of(self._scan.days, self._options, self._file)  # tells what is missing, before all is read
+
+    def done(self) -> pl.DataFrame:
+        """Return the rows, dated, in file order."""
+        self._flush()
+        if self._late or self._waiting:
+            days = self._scan.days
+            years = years_of(days, self._options, self._file)[::2]  # of the first day of each run
+            months = [month for month, _ in days[::2]]
+            for row, known, run in self._late:
+                self._place(row, known, _year_beside(years[run], months[run], known) if run >= 0 else None)
+            runs = pl.DataFrame(
+                {"year": years, "month": months}, schema={"year": pl.Int64, "month": pl.Int64}
+            )
+            for rows in self._waiting:
+                dated = rows.join(runs.with_row_index("run").cast({"run": pl.Int64}), on="run")
+                ahead = pl.col("stamp").str.slice(1, 2).cast(pl.Int64) - pl.col("month")
+                year = pl.col("year") + (ahead < -_HALF_YEAR).cast(pl.Int64) - (ahead > _HALF_YEAR)
+                told_year = year.cast(pl.String).str.zfill(4)
+                self._date(dated.with_columns(stamp=pl.concat_str(told_year, "stamp")))
+        self._date_rows()
+        return pl.concat([pl.DataFrame(schema=ROWS), *self._dated]).sort("row")
+
+    # --- by columns ----------------------------------------------------------------------------------------
+
+    def _take_usual(self, lines: Lines, texts: list[str]) -> list[int]:
+        """Take the usual lines; return the places of the others."""
+        if self._is_export:
+            return list(range(len(texts)))
+        rows, left = usual(lines.numbers, texts, lines.runs, self._options, self._table)
+        if rows.height:
+            self.is_empty = False
+            self._date(rows.filter(pl.col("run") < 0))
+            waiting = rows.filter(pl.col("run") >= 0)
+            self._waiting += [waiting] if waiting.height else []
+        return left
+
+    def _date(self, rows: pl.DataFrame) -> None:
+        """Date rows by the texts of their times; refuse those that cannot be."""
+        parsed = parse_instants(rows["stamp"], self._options)
+        told_us = pl.DataFrame(
+            [rows["us"], pl.Series("reason", [None], pl.String).new_from_index(0, rows.height)]
+        )
+        counted = bounded(told_us, self._options)
+        dated = rows.with_columns(
+            t_start=parsed["us"].fill_null(counted["us"]), why=parsed["reason"].fill_null(counted["reason"])
+        )
+        refused = dated.filter(pl.col("why").is_not_null())
+        self.rejects += [Reject(*values) for values in refused.select("row", "why", "text").iter_rows()]
+        self._dated.append(dated.filter(pl.col("why").is_null()).select(list(ROWS)))
+
+    def _date_rows(self) -> None:
+        """Date the rows that were read one by one."""
+        schema = {**ROWS, "text": pl.String()}
+        if self._rows:
+            self._dated.append(pl.DataFrame(self._rows, schema=schema, orient="row").select(list(ROWS)))
+        if self._undated:
+            rows = pl.DataFrame([row for row, _ in self._undated], schema=schema, orient="row")
+            stamps = pl.Series("stamp", [stamp for _, stamp in self._undated], dtype=pl.String)
+            self._date(rows.with_columns(stamps, us=pl.lit(None, pl.Int64)))
+        self._rows, self._undated = [], []
+
+    # --- one by one ----------------------------------------------------------------------------------------
+
+    def _take(self, line: _Line, data: bytes) -> None:
+        """Take a line: a row, a reject, or neither."""
         self.is_empty = False
-        text = line.data.decode("utf-8", errors="replace")
-        known = told(text, _claim)
+        known = told_by_export(data, claim) if self._is_export else told(line.text, claim)
         if known is None or (self._lost and self._goes_on(line, known)):
             return
         if known.message.startswith("NVRM: loading"):
@@ -257,45 +303,31 @@ class _Reader:
             return
         try:
             message = parse(known.message)
-            if message is None or self._awaits(line, known, text, message):
-                return
-            self._add(line, known, message, text)
+            if message and not self._awaits(line, known, message):
+                self._add(line, known, message)
         except RefusedError as error:
-            self.rejects.append(Reject(line.number, str(error), text))
-
-    def done(self, scan: Scan) -> list[Event]:
-        """Return the events, dated, in file order."""
-        self._flush()
-        if self._yearless:
-            if self._options.tz is None:
-                raise self._options.zone_needed(self._file, self._yearless[0][0].text[:15])
-            years = years_of(scan.days, self._options, self._file)
-            for event, known, run in self._yearless:
-                self._date(event, known, years[run] if run >= 0 else None)
-        self._date_batch()
-        return sorted(self._events, key=lambda event: event.row)
+            self.rejects.append(Reject(line.number, str(error), line.text))
 
     def _flush(self) -> None:
         """Refuse a GPU's name that nothing followed."""
         if self._lost:
-            line, _, text = self._lost
-            self.rejects.append(Reject(line.number, CUT_OFF, text))
+            line, _ = self._lost
+            self.rejects.append(Reject(line.number, CUT_OFF, line.text))
             self._lost = None
 
-    def _awaits(self, line: Line, known: Told, text: str, message: Message) -> bool:
+    def _awaits(self, line: _Line, known: Told, message: Message) -> bool:
         """Hold back a GPU's name whose lot stands in the next lines."""
-        if message.family != "lost":
+        if message.family != LOST:
             return False
         if "installed in this system" not in message.reason:
-            self._lost = (line, known, text)
+            self._lost = (line, known)
         return True
 
-    def _goes_on(self, line: Line, known: Told) -> bool:
+    def _goes_on(self, line: _Line, known: Told) -> bool:
         """Take the second and third line that tell of a lost GPU."""
         assert self._lost
-        first, head, text = self._lost
-        goes_on = known.message.startswith(("NVRM: (PCI ID", "NVRM: installed", "NVRM: fallen off"))
-        if not goes_on or line.number - first.number > LOST_LINES:
+        first, head = self._lost
+        if not known.message.startswith(_TELLS_MORE) or line.number - first.number > LOST_LINES:
             self._flush()
             return False
         if known.host not in {None, head.host}:
@@ -305,313 +337,52 @@ class _Reader:
             try:
                 message = parse(f"{head.message.rstrip()} has {known.message.removeprefix('NVRM: ')}")
                 if message:
-                    self._add(first, head, message, text)
+                    self._add(first, head, message)
             except RefusedError as error:
-                self.rejects.append(Reject(first.number, str(error), text))
-        elif re.search(r"installed in this system(?! has\s*$)", known.message):
-            self._lost = None  # another message, such as a GPU that the driver does not know
+                self.rejects.append(Reject(first.number, str(error), first.text))
+        elif _OTHER_MESSAGE.search(known.message):
+            self._lost = None  # such as of a GPU that the driver does not know
         return True
 
-    def _add(self, line: Line, known: Told, message: Message, text: str) -> None:
+    def _add(self, line: _Line, known: Told, message: Message) -> None:
         if known.refused:
             raise RefusedError(known.refused)
-        name = _name(message.address)
+        name = name_of(message.address)
         if name is None:
             raise RefusedError(NO_DEVICE)
-        is_switch = message.family == "sxid"
-        meaning, code = _meaning(message, self._table)
-        event = Event(
+        is_switch = message.family == SXID
+        meaning, code = meaning_of(message, self._table)
+        row = _Row(
             row=line.number,
             t_start=0,
             node=known.host or self._node or "",
             gpu_name=None if is_switch else name,
-            family=message.switch + name if is_switch else message.family,
+            family=f"{SXID} {message.switch}{name}" if is_switch else message.family,
             number=message.code,
             severity=meaning.severity,
             scope=meaning.scope,
             component=meaning.component,
             code=code,
             reason=message.reason,
-            text=text,
-            is_data=is_switch and " Data " in message.reason,
+            text=line.text,
         )
-        if known.form == YEARLESS:
-            self._yearless.append((event, known, -1 if line.run is None else line.run))
+        if known.form != YEARLESS:
+            self._place(row, known, None)
+        elif self._options.tz is None:
+            raise self._options.zone_needed(self._file, line.text[:15])
         else:
-            self._date(event, known, None)
+            self._late.append((row, known, line.run))
 
-    def _date(self, event: Event, known: Told, year: int | None) -> None:
-        """Date an event, or put it among those that are dated together."""
+    def _place(self, row: _Row, known: Told, year: int | None) -> None:
+        """Date a row, or put it among those that are dated together."""
         try:
             moment = when(known, year, self._options, self._file)
         except RefusedError as error:
-            self.rejects.append(Reject(event.row, str(error), event.text))
+            self.rejects.append(Reject(row.row, str(error), row.text))
             return
-        if not event.node:
+        if not row.node:
             raise node_needed(self._file)
         if isinstance(moment, int):
-            event.t_start, event.text = moment, ""
-            self._events.append(event)
-            return
-        self._undated.append((event, moment))
-        if len(self._undated) >= _BATCH_ROWS:
-            self._date_batch()
-
-    def _date_batch(self) -> None:
-        texts = pl.Series([moment for _, moment in self._undated], dtype=pl.String)
-        instants = parse_instants(texts, self._options)
-        for (event, _), at_us, reason in zip(
-            self._undated, instants["us"].to_list(), instants["reason"].to_list(), strict=True
-        ):
-            if reason:
-                self.rejects.append(Reject(event.row, reason, event.text))
-            else:
-                event.t_start, event.text = at_us, ""
-                self._events.append(event)
-        self._undated = []
-
-
-@functools.lru_cache(maxsize=4096)
-def _name(address: str) -> str | None:
-    return gpu_name(address)
-
-
-def _claim(text: str) -> int:
-    """Return where a message begins that may claim a fault; -1: nowhere."""
-    places = [place for mark in _BEGINNINGS if (place := text.find(mark)) >= 0]
-    if places and _CLAIM.match(text, min(places)):
-        return min(places)
-    hit = _CLAIM.search(text) if places or "SXid" in text else None
-    return hit.start() if hit else -1
-
-
-# --- messages ----------------------------------------------------------------------------------------------
-
-
-def parse(message: str) -> Message | None:
-    """Return what a kernel message claims, None when it claims no fault; refuse one that cannot be read."""
-    if message.startswith("amdgpu"):
-        return _amd(message)
-    if "Xid" in message[:40] and "fallen" not in message[:30]:
-        return _nvidia(message)
-    if "GPU" not in message[:24]:
-        return None
-    hit = _LOST.match(message)
-    if hit is None:
-        raise RefusedError(NO_DEVICE)
-    words = message.removeprefix("NVRM:").strip()
-    if "fallen off the bus" in message:
-        return Message("xid", 79, hit[1], words)
-    return Message("lost", None, hit[1], words)
-
-
-def _nvidia(message: str) -> Message:
-    if hit := _USUAL.match(message):
-        words = message[hit.end() :].rstrip()
-        return Message("xid", int(hit[2]), hit[1], f"Xid {hit[2]}, {words}" if words else f"Xid {hit[2]}")
-    device = _DEVICE.search(message)
-    if device is None:
-        raise RefusedError(NO_DEVICE)
-    number = _NUMBER.match(message, device.end())
-    if number is None:
-        raise RefusedError(NO_CODE)
-    words = message[number.end() :].strip()
-    code = int(number[1])
-    if "SXid" in message[:32]:
-        switch = message.partition(":")[0] if message.startswith("nvidia-") else ""
-        reason = f"SXid {code}, {words}" if not switch else f"SXid {code}, {switch}, {words}"
-        return Message("sxid", code, device[1], reason, switch)
-    return Message("xid", code, device[1], f"Xid {code}, {words}" if words else f"Xid {code}")
-
-
-def _amd(message: str) -> Message | None:
-    hit = _AMD.match(message)
-    if hit is None:
-        return None
-    address, words = hit.groups()
-    family = ""
-    if counted := _AMD_COUNT.search(words):
-        known = "ras uncorrectable" if counted[2] == "un" else "ras corrected"
-        family = known if counted[1].strip("0") else ""
-    elif "uncorrectable hardware error" in words:
-        family = "ras uncorrectable"
-    elif status := _AMD_STATUS.search(words):
-        family = _status(int(status[1], 16))
-    elif "GPU reset begin" in words:
-        family = "gpu reset"
-    elif re.search(r"GPU reset(?:\([0-9]+\))? succeeded|GPU reset end with ret = 0\b", words):
-        family = "gpu reset succeeded"
-    elif re.search(r"GPU reset(?:\([0-9]+\))? failed|GPU reset end with ret = -", words):
-        family = "gpu reset"
-    return Message(family, None, address, words) if family else None
-
-
-def _status(word: int) -> str:
-    """Return what an entry of AMD's Accelerator Check Architecture says of its GPU."""
-    if not word >> _VALID & 1:
-        return ""
-    if word >> _UNCORRECTED & 1:
-        return "ras uncorrectable"
-    return "ras poison" if word >> _POISON & 1 else "ras corrected"
-
-
-def recovery(reason: str) -> tuple[int, int] | None:
-    """Return the actions that an Xid 154 changes from and to; the numbers hold, the words vary by driver."""
-    hit = _ACTION.search(reason)
-    return (int(hit[1][-8:], 16), int(hit[2][-8:], 16)) if hit else None
-
-
-def _meaning(message: Message, table: xids.Table) -> tuple[Meaning, str]:
-    """Return what a message means by itself, and the identity of its fault."""
-    code = message.code or 0
-    if message.family == "xid":
-        meaning = table.meaning(code, message.reason)
-        # Faults of one code that weigh differently are different faults: none opens or closes the other.
-        weighs_less = table.has_rules(code) and meaning.severity != "down"
-        return meaning, f"xid {code} {meaning.severity}" if weighs_less else f"xid {code}"
-    if message.family == "sxid":
-        is_fatal = re.search(r"(?<![A-Za-z-])fatal\b", message.reason, re.IGNORECASE)
-        if is_fatal:
-            return Meaning("down", "domain", "nvlink"), f"sxid {code}"
-        return Meaning("info", "domain", "nvlink"), f"sxid {code} non-fatal"
-    if message.family in {"ras poison", "ras corrected"}:
-        return Meaning("info", "gpu", "hbm"), message.family
-    return Meaning("down", "gpu", "gpu"), message.family.removesuffix(" succeeded")
-
-
-# --- what belongs together ---------------------------------------------------------------------------------
-
-
-def _linked(events: list[Event], boots: list[tuple[int, str]]) -> list[Event]:
-    """Tell faults from their wake, and give a clear the code of what it ends; drop a clear told twice."""
-    devices: dict[tuple[str, str | None], _Device] = {}
-    faults: dict[tuple[str, str, int | None], int] = {}  # SXid by node, switch and code
-    waiting = iter(sorted(boots))
-    boot = next(waiting, None)
-    kept = []
-    for event in events:
-        while boot and boot[0] < event.row:
-            for node, name in list(devices):
-                if node == boot[1]:
-                    devices[node, name] = _Device()
-            boot = next(waiting, None)
-        if event.scope == "domain":
-            key = (event.node, event.family, event.number)
-            if not event.is_data:
-                faults[key] = event.t_start
-            if not event.is_data or abs(event.t_start - faults.get(key, -DATA_US)) > DATA_US:
-                kept.append(event)
-            continue
-        device = devices.setdefault((event.node, event.gpu_name), _Device())
-        if event.family == "xid":
-            _xid(event, device)
-            kept.append(event)
-        elif _amd_kept(event, device):
-            kept.append(event)
-    return kept
-
-
-def _is_near(event: Event, moment_us: int | None) -> bool:
-    return moment_us is not None and abs(event.t_start - moment_us) <= FOLLOWS_US
-
-
-def _xid(event: Event, device: _Device) -> None:
-    if event.number == 154:
-        _state(event, device)
-        return
-    if event.number == 43 and _is_near(event, device.last_any_us):
-        event.severity, event.code = "info", "xid 43 secondary"
-    if event.number in {48, 94}:
-        _contain(event, device)
-    if event.severity in {"down", "degraded"}:
-        _join(event, device)
-    if event.severity != "info":
-        device.last_any_us = event.t_start
-
-
-def _contain(event: Event, device: _Device) -> None:
-    """A double-bit error that Xid 94 says was contained ends the job, not the GPU."""
-    if event.number == 94:
-        device.contained_us = event.t_start
-        if not any(other.number in {64, 95} for other in device.chain):
-            for other in device.double_bit:
-                if _is_near(event, other.t_start):
-                    _demote(other, device)
-        device.double_bit = []
-    elif _is_near(event, device.contained_us):
-        _demote(event, device)
-    else:
-        device.double_bit.append(event)
-
-
-def _demote(event: Event, device: _Device) -> None:
-    event.severity, event.code = "app", "xid 48 contained"
-    device.chain = [other for other in device.chain if other is not event]
-
-
-def _join(event: Event, device: _Device) -> None:
-    """Put a fault into the chain of its GPU, or begin a new one after a pause."""
-    if not device.action and not _is_near(event, device.last_us):
-        device.chain = []
-    device.chain.append(event)
-    device.last_us = event.t_start
-
-
-def _state(event: Event, device: _Device) -> None:
-    """Xid 154: what the GPU needs now."""
-    change = recovery(event.reason)
-    if change is None:
-        event.severity, event.code = "info", "xid 154 secondary"
-        return
-    action = change[1]
-    if action == 0:
-        _clear(event, device, "xid 154")
-        return
-    is_wake = bool(device.chain) and (bool(device.action) or _is_near(event, device.last_us))
-    device.action = action
-    if is_wake:
-        event.severity, event.code = "info", "xid 154 secondary"
-        return
-    event.code = "xid 154"
-    event.severity = "degraded" if ACTIONS.get(action) == "drain_p2p" else "down"
-    event.scope = "node" if ACTIONS.get(action) == "node_reboot" else "gpu"
-    device.chain, device.last_us = [event], event.t_start
-
-
-def _clear(event: Event, device: _Device, code: str) -> None:
-    """End the chain of a GPU: its rows and the clear carry the code of its first."""
-    lead = device.chain[0] if device.chain else None
-    event.kind, event.code = "clear", lead.code if lead else code
-    if lead:
-        event.severity, event.scope, event.component = lead.severity, lead.scope, lead.component
-        for other in device.chain:
-            other.code = lead.code
-    device.chain, device.action, device.last_us = [], 0, None
-    device.cleared_us = event.t_start
-
-
-def _amd_kept(event: Event, device: _Device) -> bool:
-    """Link a row of an AMD GPU; return False for a success that is told a second time."""
-    if event.family == "gpu reset succeeded":
-        if not device.chain and _is_near(event, device.cleared_us):
-            return False
-        _clear(event, device, "gpu reset")
-        return True
-    if event.severity == "down":
-        _join(event, device)
-        event.code = device.chain[0].code
-    return True
-
-
-def claims(data: bytes) -> Iterator[Message]:
-    """Yield what the messages of a log claim, whether their lines can be dated or not."""
-    for text in data.decode("utf-8", errors="replace").splitlines():
-        known = told(text, _claim)
-        if known is None:
-            continue
-        try:
-            message = parse(known.message)
-        except RefusedError:
-            continue
-        if message and message.family != "lost":
-            yield message
+            self._rows.append(row._replace(t_start=moment))
+        else:
+            self._undated.append((row, moment))

@@ -64,11 +64,13 @@ def _order(frame: pl.DataFrame) -> list[str]:
 
 
 def summary(frame: pl.DataFrame) -> str:
-    """Return the steadiest policy and the one that waits most."""
+    """Return the steadiest policy, or that none is steadier than another."""
     lowest = frame.group_by("policy").agg(pl.col("mean_frac").min(), pl.col("paused_frac").max())
     steady = lowest.sort("mean_frac", "policy", descending=[True, False]).row(0, named=True)
+    level = lowest.height > 1 and lowest["mean_frac"].n_unique() == 1
+    who = "No policy is steadier than another" if level else f"{steady['policy']} is steadiest"
     return (
-        f"{steady['policy']} is steadiest: in its worst stretch it still does "
+        f"{who}: in its worst stretch {'each' if level else 'it'} still does "
         f"{theme.percent(steady['mean_frac'])} of the healthy job's work "
         f"(placement {frame['placement_seed'][0]}, spares as the scenario lists them)."
     )
