@@ -106,12 +106,28 @@ def build(folder: Path, log: str = LOG, scenario: str = SCENARIO) -> Built:
 def catalog_of(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> duckdb.DuckDBPyConnection:
     """Return a connection with the catalog's macros over these rows; scenario `s`, seed 0 unless said."""
     con = sql.connect()
+    tables = {**_told_once(tables), **tables}
     for table in TABLES:
         names = {column.name for column in TABLES[table]}
         filled = [{**_defaults(names), **row} for row in tables.get(table, ())]
         con.register(catalog.table_name(table), pa.Table.from_pylist(filled, schema=arrow_schema(table)))
     catalog.define_derived(con)
     return con
+
+
+def _told_once(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Return parts and rows of outages that one row of one log tells of each, as most are."""
+    outages = [row for row in tables.get("outages", ()) if row.get("t_end") is not None]
+    source = {row["event_id"]: row.get("source", "x") for row in tables.get("events", ())}
+    part = ("scenario", "outage_id", "node", "gpu", "t_start", "t_end")
+    return {
+        "outage_parts": [{name: row[name] for name in part if name in row} for row in outages],
+        "outage_rows": [
+            {"outage_id": row["outage_id"], "event_id": row["outage_id"], "source": source[row["outage_id"]]}
+            for row in outages
+            if row["outage_id"] in source
+        ],
+    }
 
 
 def _defaults(names: set[str]) -> dict[str, Any]:

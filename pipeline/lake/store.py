@@ -71,12 +71,9 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
         _sync(path.parent)
-    except BaseException as error:
+    except BaseException:
         for left in (temporary, Path(f"{name}.wal")):  # the second is DuckDB's log
             left.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            # Libraries say what went wrong, but not where.
-            raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
         raise
 
 
@@ -104,14 +101,20 @@ def write_table(path: Path, table: pa.Table | Pieces, metadata: Mapping[str, str
     """Replace `path` by a Parquet file of this Arrow table (zstd, with key-value metadata)."""
     import pyarrow.parquet as pq
 
-    if isinstance(table, Pieces):
+    try:
+        if isinstance(table, Pieces):
+            with replacing(path) as temporary:
+                _write_pieces(temporary, table)
+            return
+        if metadata:
+            table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
         with replacing(path) as temporary:
-            _write_pieces(temporary, table)
-        return
-    if metadata:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+            pq.write_table(table, temporary, compression="zstd")
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Arrow says what went wrong, but not where.
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
 
 
 def _write_pieces(path: Path, pieces: Pieces) -> None:

@@ -7,7 +7,8 @@
 -- caveat: raw outages, before the union: two faults of one node at one time count twice. Unplaced nodes are
 --   in here, because a log does not know the pool. A node without a placement counts one GPU. A fault of a
 --   domain counts all GPUs of the domain. gpus is the most that are out at once: an outage that several logs tell
---   of may take its node for some of its time only, and down_gpu_h counts just that. What a scenario's blast radius adds to a fault is not counted.
+--   of may take its node for some of its time only, and down_gpu_h counts just that. What a scenario's blast
+--   radius adds to a fault is not counted.
 with
 
 outages as (

@@ -231,7 +231,12 @@ MUTATIONS = {
     ),
     "an outage of no length interrupts nothing": Mutation(
         f"{SQL}/onsets.sql",
-        (("segment_outages where t_start", "segment_outages where t_end_us > t_start_us and t_start"),),
+        (
+            (
+                "    from segment_outages\n    where ",
+                "    from segment_outages\n    where t_end_us > t_start_us and ",
+            ),
+        ),
         "log",
     ),
     "the union looks back one outage only": Mutation(
