@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.config import Scenario, parse
 from pipeline.ingest import run as ingest
 from pipeline.ingest.parsing import Options
-from pipeline.lake.store import Lake, Record
+from pipeline.lake.store import Lake, Record, write_table
 from pipeline.replay import fabrics
 from pipeline.timelines import run as timelines
 from pipeline.units import US_PER_D
@@ -92,8 +92,7 @@ class Trace:
         split = events.with_columns(node=pl.col("node") + "-" + pl.Series(chosen).cast(pl.String))
         lake = Lake(root)
         target = lake.path("events.parquet")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        split.write_parquet(target)
+        write_table(target, split.to_arrow())
         output = type(self.events.outputs["events"])(
             "events.parquet", f"halves-{seed}", split.height, target.stat().st_size
         )

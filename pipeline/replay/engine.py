@@ -403,7 +403,7 @@ class _Replay:
             self.until, self.want_better = NEVER, True
             return
         if self.state == SAVING:
-            self.saves.save(self.now)
+            self.saves.complete(self.now)
         self._resume()
 
     def _restart(self) -> int:
@@ -490,7 +490,7 @@ class _Replay:
         if done and self.remembers:
             first = self.since + cycle
             self.saves.unsaved.append((self.setting, interval - offset))
-            self.saves.save(first)
+            self.saves.complete(first)
             if done > 1:
                 self.saves.saved.append(Saved(self.setting, interval, first + cycle, cycle, done - 1))
             offset = 0

@@ -40,7 +40,7 @@ class Saves:
         self.saved: list[Saved] = []
         self.unsaved: list[tuple[Setting, int]] = []
 
-    def save(self, tick: int) -> None:
+    def complete(self, tick: int) -> None:
         """Note that a save has completed: it keeps all that was not saved yet."""
         self.saved += [Saved(setting, ticks, tick) for setting, ticks in self.unsaved]
         self.unsaved = []

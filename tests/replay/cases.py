@@ -134,6 +134,8 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
     batch = "pause" if response == "rigid" else batch or choose.one(BATCHES)
     reduces = response.startswith("ntp")
     tp, per_domain = choose.one((4, 3, 2, 6, 8) if reduces else (4, 3, 2, 1)), choose.one((1, 1, 1, 2, 3))
+    if response == "ntp-pw" and choose.between(0, 2):  # a boost is bound by full groups beside it
+        tp, per_domain = choose.one((8, 6, 8)), choose.one((2, 2, 3))
     size = per_domain * tp + choose.one((0, 0, choose.between(0, tp - 1)))
     pp, cp = choose.one((1, 2, 1, 3)), choose.one((1, 1, 2))
     least = -(-pp * cp // per_domain)
@@ -147,7 +149,7 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
         Fraction(choose.one(("1.3", "1.25", "1.1", "1"))),
         Fraction(choose.one(("0", "0.1", "0.3"))),
         CURVE,
-        choose.one((None, None, None, 0, 1, 2, 3)),
+        choose.one((None,) * 9 + (0, 1, 2)),
     )
     degrees = tuple(range(tp - 1, 0, -1))
     policy = reference.Policy(

@@ -35,7 +35,7 @@ MUTATIONS = {
         (
             (
                 "self.state, self.until = SAVING",
-                "self.saves.save(self.now)\n            self.state, self.until = SAVING",
+                "self.saves.complete(self.now)\n            self.state, self.until = SAVING",
             ),
         ),
     ),
@@ -89,7 +89,7 @@ MUTATIONS = {
         ENGINE,
         (
             (
-                "            self.saves.save(first)\n",
+                "            self.saves.complete(first)\n",
                 "            self.saves.saved.append(Saved(*self.saves.unsaved.pop(), first))\n",
             ),
         ),
@@ -134,7 +134,7 @@ MUTATIONS = {
         (
             (
                 "        if self.state in (RUNNING, SAVING):\n            self.ledger.interruptions += 1\n",
-                "        self.ledger.interruptions += 1\n        if self.state in (RUNNING, SAVING):\n",
+                "        self.ledger.interruptions += 1\n",
             ),
         ),
     ),

@@ -507,7 +507,7 @@ def test_saves_by_hand() -> None:
     assert saves.roll_back(37) == []
     assert saves.roll_back(24) == [(setting, 20)]
     saves.unsaved.append((setting, 3))
-    saves.save(40)
+    saves.complete(40)
     assert saves.roll_back(41) == []
     saves.forget(40)
     assert saves.roll_back(0) == [(setting, 3)]
