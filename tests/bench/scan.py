@@ -127,7 +127,8 @@ def _count_by_duckdb(path: Path) -> int:
         "header=false, delim='\x01', quote='', escape='', columns={'line': 'varchar'}, auto_detect=false"
     )
     sql = f"select count(*) from read_csv('{path}', {columns}) where contains(line, 'Xid')"
-    with duckdb.connect(config={"enable_progress_bar": "false"}) as con:
+    with duckdb.connect() as con:
+        con.execute("set enable_progress_bar = false")
         ((count,),) = con.execute(sql).fetchall()
     return int(count)
 
