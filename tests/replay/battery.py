@@ -19,7 +19,7 @@ from pipeline.replay.engine import History
 from pipeline.units import US_PER_S
 from tests.replay import cases
 
-ENGINE_SEEDS, HARDER_SEEDS = 360, 240
+ENGINE_SEEDS, HARDER_SEEDS, CROWDED_SEEDS = 360, 240, 60
 LOG_SEEDS = 24
 
 
@@ -28,6 +28,9 @@ def engine_cases() -> Iterator[cases.Case]:
     for seed in range(ENGINE_SEEDS + HARDER_SEEDS):
         rule, harder = cases.RULES[seed % len(cases.RULES)], seed >= ENGINE_SEEDS
         yield cases.make_case(cases.Seeded(seed), *rule, harder=harder)
+    # What full groups leave to a boosted one of their rack matters only to large groups, several a domain.
+    for seed in range(CROWDED_SEEDS):
+        yield cases.make_case(cases.Seeded(seed), "ntp-pw", crowded=True)
 
 
 def log_cases() -> Iterator[list[Any]]:

@@ -86,10 +86,18 @@ class Wanted(NamedTuple):
 
 
 def make_case(
-    choose: Choices, response: str | None = None, batch: str | None = None, *, harder: bool = False
+    choose: Choices,
+    response: str | None = None,
+    batch: str | None = None,
+    *,
+    harder: bool = False,
+    crowded: bool = False,
 ) -> Case:
-    """Return a case whose outages strike any GPUs of any domain; `harder`: with rules beyond the default."""
-    cluster, job, power, policy, window = make_job(choose, response, batch)
+    """Return a case whose outages strike any GPUs of any domain.
+
+    `harder`: with rules beyond the default; `crowded`: large groups, several a domain.
+    """
+    cluster, job, power, policy, window = make_job(choose, response, batch, crowded=crowded)
     clock = Clock(choose, policy, window)
     if harder:
         policy = replace(policy, **drawn_rules(choose))
@@ -128,13 +136,15 @@ def drawn_rules(choose: Choices) -> dict[str, Any]:
     }
 
 
-def make_job(choose: Choices, response: str | None = None, batch: str | None = None) -> tuple[Any, ...]:
+def make_job(
+    choose: Choices, response: str | None = None, batch: str | None = None, *, crowded: bool = False
+) -> tuple[Any, ...]:
     """Return a cluster, a job, its power, a policy and the window."""
     response = response or choose.one((*RESPONSES, "ntp", "ntp-pw"))
     batch = "pause" if response == "rigid" else batch or choose.one(BATCHES)
     reduces = response.startswith("ntp")
     tp, per_domain = choose.one((4, 3, 2, 6, 8) if reduces else (4, 3, 2, 1)), choose.one((1, 1, 1, 2, 3))
-    if response == "ntp-pw" and choose.between(0, 2):  # a boost is bound by full groups beside it
+    if crowded:
         tp, per_domain = choose.one((8, 6, 8)), choose.one((2, 2, 3))
     size = per_domain * tp + choose.one((0, 0, choose.between(0, tp - 1)))
     pp, cp = choose.one((1, 2, 1, 3)), choose.one((1, 1, 2))
@@ -149,7 +159,7 @@ def make_job(choose: Choices, response: str | None = None, batch: str | None = N
         Fraction(choose.one(("1.3", "1.25", "1.1", "1"))),
         Fraction(choose.one(("0", "0.1", "0.3"))),
         CURVE,
-        choose.one((None,) * 9 + (0, 1, 2)),
+        choose.one((None, None, None, 0, 1, 2, 3)),
     )
     degrees = tuple(range(tp - 1, 0, -1))
     policy = reference.Policy(
