@@ -19,9 +19,10 @@ from typing import Any
 from pipeline import resources
 from pipeline.errors import PipelineError
 from pipeline.lake import stages
-from pipeline.lake.store import Lake, Record, copy_file, sha256_of, write_bytes
+from pipeline.lake.store import Lake, Record, sha256_of, write_bytes
 from pipeline.paper import claims
 from pipeline.paper.rows import Context, Row, Verdict
+from pipeline.report.run import copy_outputs
 
 STAGE = "paper"
 PAGE, NUMBERS = "index.html", "paper.json"
@@ -57,10 +58,7 @@ def stage(
         lake, STAGE, "paper", inputs=inputs, code=_code(), build=build, log=log, seed=f"0 to {seeds - 1}"
     )
     if copy_to is not None:
-        for name, output in record.outputs.items():
-            target = copy_to / STAGE / name
-            if not target.is_file() or sha256_of(target) != output.sha256:
-                copy_file(lake.table(record, name), target)
+        copy_outputs(lake, record, copy_to / STAGE)
     return record, ran
 
 

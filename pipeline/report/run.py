@@ -69,7 +69,7 @@ def stage(
         seed=" ".join(map(str, scenario.cluster.placement_seeds)),
     )
     if copy_to is not None:
-        _copy(lake, record, copy_to / scenario.name)
+        copy_outputs(lake, record, copy_to / scenario.name)
     return record, ran
 
 
@@ -178,7 +178,8 @@ def _code() -> str:
     return hashlib.sha256(b"\0".join([code.encode(), *templates])).hexdigest()
 
 
-def _copy(lake: Lake, record: Record, folder: Path) -> None:
+def copy_outputs(lake: Lake, record: Record, folder: Path) -> None:
+    """Copy what a page's record holds into a folder for people, where a copy is missing or old."""
     for name, output in record.outputs.items():
         target = folder / name
         if not target.is_file() or sha256_of(target) != output.sha256:

@@ -372,3 +372,18 @@ def difference(
         if mine != theirs:
             return f"second {second}: {mine}, reference {theirs}"
     return ""
+
+
+def check_stops(case: Case) -> None:
+    """Assert that what stops cost is what the ledger holds; only a first start has no stop before it."""
+    plain, _ = run_engine(case)
+    found: list[Stop] = []
+    ledger, spans = run_engine(case, stops=found)
+    assert ledger.buckets == plain.buckets
+    assert sum(stop.state in {"running", "saving"} for stop in found) == ledger.interruptions
+    assert sum((stop.rework for stop in found), Fraction(0)) == ledger.buckets["rework"]
+    first = found[0].tick if found else case.window
+    early = any(span.state == "starting" and span.start < first for span in spans)
+    for bucket in ("detect", "restart"):
+        laid = sum(getattr(stop, bucket) for stop in found)
+        assert laid == ledger.buckets[bucket] if not early else laid <= ledger.buckets[bucket]

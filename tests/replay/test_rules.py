@@ -314,17 +314,7 @@ def test_published_stalls() -> None:
 def test_stops_of_replicas_add_up(seed: int) -> None:
     """What stops cost is what the ledger holds, also with silent faults and replicas that stop alone."""
     case = cases.make_case(cases.Seeded(seed), *cases.RULES[seed % len(cases.RULES)], harder=True)
-    plain, _ = cases.run_engine(case)
-    found: list[Stop] = []
-    ledger, spans = cases.run_engine(case, stops=found)
-    assert ledger.buckets == plain.buckets
-    assert sum(stop.state in {"running", "saving"} for stop in found) == ledger.interruptions
-    assert sum((stop.rework for stop in found), Fraction(0)) == ledger.buckets["rework"]
-    first = found[0].tick if found else case.window
-    early = any(span.state == "starting" and span.start < first for span in spans)
-    for bucket in ("detect", "restart"):
-        laid = sum(getattr(stop, bucket) for stop in found)
-        assert laid == ledger.buckets[bucket] if not early else laid <= ledger.buckets[bucket]
+    cases.check_stops(case)
 
 
 # -- all rules against the reference --------------------------------------------------------------

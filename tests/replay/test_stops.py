@@ -21,18 +21,7 @@ START_US = to_us(datetime(2025, 3, 1, tzinfo=UTC))
 def test_what_stops_cost_is_what_the_ledger_holds(seed: int) -> None:
     """Rework, detect and restart of all stops are the ledger's; only a first start has no stop before it."""
     case = cases.make_case(cases.Seeded(seed), *cases.RULES[seed % len(cases.RULES)])
-    plain, _ = cases.run_engine(case)
-    found: list[Stop] = []
-    ledger, spans = cases.run_engine(case, stops=found)
-
-    assert ledger.buckets == plain.buckets
-    assert sum(stop.state in {"running", "saving"} for stop in found) == ledger.interruptions
-    assert sum((stop.rework for stop in found), Fraction(0)) == ledger.buckets["rework"]
-    first = found[0].tick if found else case.window
-    early = any(span.state == "starting" and span.start < first for span in spans)
-    for bucket in ("detect", "restart"):
-        laid = sum(getattr(stop, bucket) for stop in found)
-        assert laid == ledger.buckets[bucket] if not early else laid <= ledger.buckets[bucket]
+    cases.check_stops(case)
 
 
 @pytest.mark.parametrize("seed", range(240))

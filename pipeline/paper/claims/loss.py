@@ -21,43 +21,32 @@ _HOW = "pipeline.paper.claims.loss.losses"
 _PLACEMENTS = 50
 
 
+def _placed(seed: int, fraction: float, radius: int) -> list[int]:
+    """Return the failed GPUs of each domain in one placement of a share of failed GPUs."""
+    import numpy as np
+
+    cluster = pool.study().scenario.cluster
+    random = np.random.default_rng((seed, round(fraction * 1e6), radius))
+    failed = round(cluster.pool_gpus * fraction)
+    found = pool.failed_by_domain(random, failed, cluster.pool_domains, cluster.domain_size, radius)
+    counts: list[int] = found.tolist()
+    return counts
+
+
 @cache
 def losses(method: str, packing: str, fraction: float, radius: int, seeds: int) -> tuple[float, ...]:
     """Return, by seed, the share of throughput lost at a share of failed GPUs."""
-    import numpy as np
-
     of, how = pool.study(), pool.policy(method, packing=packing)
-    cluster = of.scenario.cluster
-    found = []
-    for seed in range(seeds):
-        random = np.random.default_rng((seed, round(fraction * 1e6), radius))
-        failed = pool.failed_by_domain(
-            random, round(cluster.pool_gpus * fraction), cluster.pool_domains, cluster.domain_size, radius
-        )
-        found.append(float(pool.loss(of, how, failed.tolist(), cluster.pool_domains)))
-    return tuple(found)
+    domains = of.scenario.cluster.pool_domains
+    placed = (_placed(seed, fraction, radius) for seed in range(seeds))
+    return tuple(float(pool.loss(of, how, failed, domains)) for failed in placed)
 
 
 @cache
 def dirty(fraction: float, seeds: int) -> tuple[float, ...]:
     """Return, by seed, the share of domains with a failed GPU."""
-    import numpy as np
-
-    cluster = pool.study().scenario.cluster
-    return tuple(
-        float(
-            (
-                pool.failed_by_domain(
-                    np.random.default_rng((seed, round(fraction * 1e6), 1)),
-                    round(cluster.pool_gpus * fraction),
-                    cluster.pool_domains,
-                    cluster.domain_size,
-                )
-                > 0
-            ).mean()
-        )
-        for seed in range(seeds)
-    )
+    placed = (_placed(seed, fraction, 1) for seed in range(seeds))
+    return tuple(sum(count > 0 for count in failed) / len(failed) for failed in placed)
 
 
 def rows(context: Context) -> list[Row]:

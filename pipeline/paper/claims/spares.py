@@ -9,6 +9,7 @@ Source: arXiv 2504.06095 section 6.3 and figure 7.
 from __future__ import annotations
 
 from functools import cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 from pipeline.paper import pool
@@ -109,7 +110,7 @@ def rows(context: Context) -> list[Row]:
                 low=low,
                 high=high,
                 how="pipeline.paper.claims.spares.least_spares",
-                reason=f"{seeds} seeds: median {_median(spares):.0f}, most {max(spares)}",
+                reason=f"{seeds} seeds: median {median(spares):.0f}, most {max(spares)}",
                 explanation=_EXPLAINED.get(method, ""),
             )
         )
@@ -151,12 +152,6 @@ def _per_gpu(seeds: int) -> list[Row]:
             )
         )
     return found
-
-
-def _median(values: tuple[int, ...]) -> float:
-    import numpy as np
-
-    return float(np.median(np.array(values)))
 
 
 def curve(method: str, spares: tuple[int, ...], seeds: int) -> list[float]:
